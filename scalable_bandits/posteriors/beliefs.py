@@ -9,7 +9,8 @@ import numpy as np
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
-from scalable_bandits.spaces import SearchSpace, Settings, Space
+from scalable_bandits.spaces import Space
+from scalable_bandits.spaces.named import NamedSpace
 
 
 class Influence(NamedTuple):
@@ -83,8 +84,7 @@ def _correlation(kernel: Kernel, base: Floats, k: int, side: float) -> float:
 def _influence(space: Space, k: int, length: float, correlation: float) -> Influence:
     """Return the influence of one coordinate, given its lengthscale in units of the coordinate."""
     influence = math.sqrt(max(1.0 - correlation, 0.0))
-    space = space.space if isinstance(space, Settings) else space
-    if not isinstance(space, SearchSpace):
+    if not isinstance(space, NamedSpace):
         return Influence(f"x{k}", length, f"{length:.3g}", influence)
     column = space.coordinates.columns[k]
     name, kind = space.names[column.parameter], space.kinds[column.parameter]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
@@ -58,12 +58,9 @@ class Arms(FiniteSpace):
     def axes(self) -> tuple[Axis, ...]:
         return (choice_axis("arm", [str(arm) for arm in range(self.count)]),)
 
-    def matching(self, context: Mapping[int, float]) -> NDArray[np.bool_]:
+    def matching(self, context: Mapping[Any, Any]) -> NDArray[np.bool_]:
         """Raise ValueError, since arms have no coordinates from which to make a mask (size,)."""
         checks.refuse("context", context, "none on arms: they have no coordinates")
-
-    def value(self, candidate: int) -> int:
-        return int(candidate)
 
     def x_of(self, candidates: ArrayLike | None = None) -> Indices:
         return np.arange(self.count) if candidates is None else np.asarray(candidates, dtype=np.int64)

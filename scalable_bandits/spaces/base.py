@@ -106,9 +106,14 @@ class Space(Specification):
         return ()
 
     @property
-    @abstractmethod
     def finite(self) -> FiniteSpace | None:
         """The space itself if it is finite, else None."""
+        return None
+
+    @property
+    def size(self) -> int | None:
+        """Number of its elements; None if there are infinitely many."""
+        return None
 
     @abstractmethod
     def candidate_set(self, count: int, seed: int) -> FiniteSpace:
@@ -153,6 +158,10 @@ class Space(Specification):
         if self.box is None:
             checks.refuse("space", self, "a box, a grid or a search space, whose coordinates can be chosen one by one")
         return np.asarray(self.box[:, 0] + uniform * (self.box[:, 1] - self.box[:, 0]))
+
+    def draw(self, count: int, rng: np.random.Generator) -> Floats:
+        """Draw points (count, d) uniformly on the axes' scales; ValueError as of `spread`."""
+        return self.spread(rng.random((count, self.dimension)))
 
     def active(self, points: Floats) -> NDArray[np.bool_]:
         """Return the mask (k, d) of the parameters that exist at points (k, d)."""
@@ -250,13 +259,13 @@ class FiniteSpace(Space):
     def index(self, x: ArrayLike) -> Indices:
         """Return the numbers (k,) of the candidates at points x; ValueError for a point that is not a candidate."""
 
-    def matching(self, context: Mapping[int, float]) -> NDArray[np.bool_]:
-        """Return the mask of the candidates that have given coordinates in some dimensions.
+    def matching(self, context: Mapping[Any, Any]) -> NDArray[np.bool_]:
+        """Return the mask of the candidates that have given coordinates, or values of parameters.
 
         Parameters
         ----------
         context
-            Coordinates by dimension, counted from 0.
+            Coordinates by dimension, counted from 0; values by the name of the parameter for `Settings`.
 
         Returns
         -------
@@ -266,7 +275,7 @@ class FiniteSpace(Space):
         Raises
         ------
         ValueError
-            If a dimension does not exist, or no candidate has these coordinates.
+            If a dimension, a parameter or a value does not exist, or no candidate has all of these.
 
         Examples
         --------
@@ -275,24 +284,29 @@ class FiniteSpace(Space):
         [1, 4, 7]
         """
         if not isinstance(context, Mapping) or not context:
-            checks.refuse("context", context, "coordinates by dimension, such as {0: 0.5}")
+            allowed = "coordinates by dimension, such as {0: 0.5}, or values by the name of the parameter"
+            checks.refuse("context", context, allowed)
         mask = np.ones(self.size, dtype=np.bool_)
-        for dimension, coordinate in context.items():
-            k = checks.integer("context", dimension, 0)
-            if k >= self.dimension:
-                checks.refuse("context", f"dimension {k}", f"dimensions from 0 to {self.dimension - 1}")
-            mask &= self._coordinate(k, float(checks.finite("context", coordinate, ndim=0)))
+        for key, value in context.items():
+            mask &= self._having(key, value)
         if not mask.any():
-            checks.refuse("context", dict(context), "coordinates that a candidate of the space has")
+            checks.refuse("context", dict(context), "coordinates that a candidate of the space has, or values")
         return mask
+
+    def _having(self, key: Any, value: Any) -> NDArray[np.bool_]:
+        """Return the mask (size,) of the candidates with a coordinate in a dimension, or a value of a parameter."""
+        dimension = checks.integer("context", key, 0)
+        if dimension >= self.dimension:
+            checks.refuse("context", f"dimension {dimension}", f"dimensions from 0 to {self.dimension - 1}")
+        return self._coordinate(dimension, float(checks.finite("context", value, ndim=0)))
 
     def _coordinate(self, dimension: int, coordinate: float) -> NDArray[np.bool_]:
         """Return the mask (size,) of the candidates with this coordinate in one dimension."""
         return self.points()[:, dimension] == coordinate
 
     def value(self, candidate: int) -> Any:
-        """Return the value of `ask` for a candidate: its point (d,); for arms the arm number."""
-        return self.points([candidate])[0]
+        """Return the value of `ask` for a candidate: its point (d,), an arm number, or a dict."""
+        return self.argument(self.points([candidate])[0])
 
     @property
     def distinct(self) -> bool:

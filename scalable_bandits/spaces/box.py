@@ -41,10 +41,6 @@ class Box(Space):
         return len(self.bounds)
 
     @property
-    def finite(self) -> None:
-        return None
-
-    @property
     def box(self) -> Floats:
         return np.array(self.bounds)
 

@@ -17,85 +17,10 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.spaces.base import FiniteSpace, Indices, Space, availability
 from scalable_bandits.spaces.points import Points
-from scalable_bandits.spaces.search_space import SearchSpace
 
 Mask = NDArray[np.bool_]
 
 CANDIDATES = 1024  # size of the candidate set of a box
-
-
-class VisitedPoints:
-    """Points of a whole box that were asked for or told, numbered in this order.
-
-    Parameters
-    ----------
-    array
-        Points (n, d), in units of x. A row of NaN is the number of a lost point.
-    rows
-        Numbers of the points by their bytes; shared with the objects that `placed` returns.
-    """
-
-    has_coordinates: ClassVar[bool] = True
-
-    def __init__(self, array: Floats, rows: dict[bytes, int] | None = None):
-        self.array = array
-        self.array.flags.writeable = False
-        self._rows = {} if rows is None else rows
-
-    @property
-    def dimension(self) -> int:
-        """Number of coordinates of a point."""
-        return int(self.array.shape[1])
-
-    @property
-    def size(self) -> int:
-        """Number of points."""
-        return len(self.array)
-
-    @property
-    def known(self) -> Mask:
-        """Mask (n,) of the numbers whose point is not lost."""
-        return ~np.isnan(self.array[:, 0])
-
-    def points(self, candidates: ArrayLike | None = None) -> Floats:
-        """Return the points (k, d) of some numbers, or of all, in units of x."""
-        return self.array if candidates is None else self.array[np.asarray(candidates, dtype=np.int64)]
-
-    x_of = points
-
-    def value(self, candidate: int) -> Floats:
-        """Return the point (d,) of a number."""
-        return np.array(self.array[candidate])
-
-    def find(self, points: Floats) -> Indices:
-        """Return the numbers (k,) of points (k, d); -1 for points without a number."""
-        rows = points + 0.0  # -0.0 becomes 0.0: rows compare by their bytes
-        found = np.array([self._rows.get(row.tobytes(), -1) for row in rows], dtype=np.int64)
-        for i, number in enumerate(found.tolist()):  # a number may be that of another object with the same `rows`
-            if number >= self.size or (number >= 0 and (self.array[number] != rows[i]).any()):
-                found[i] = -1
-        return found
-
-    def index(self, x: ArrayLike) -> Indices:
-        """Return the numbers (k,) of points (d,) or (k, d); ValueError for a point without one."""
-        points = np.asarray(x, dtype=np.float64).reshape(-1, self.dimension)
-        found = self.find(points)
-        if (found < 0).any():
-            checks.refuse("x", points[found < 0][0].tolist(), f"one of the {self.size} points visited, exactly")
-        return found
-
-    def placed(self, numbers: Indices, points: Floats) -> VisitedPoints:
-        """Return these points and points (k, d) with given numbers (k,); unused numbers get rows of NaN."""
-        array = np.full((max(self.size, int(np.max(numbers, initial=-1)) + 1), self.dimension), np.nan)
-        array[: self.size] = self.array
-        array[numbers] = points + 0.0
-        for number in numbers.tolist():
-            if not np.isnan(array[number]).any():
-                self._rows[array[number].tobytes()] = number
-        return VisitedPoints(array, self._rows)
-
-
-NumberedPoints = FiniteSpace | VisitedPoints
 
 
 class Domain(ABC):
@@ -105,8 +30,8 @@ class Domain(ABC):
     ----------
     space
         The policy's space.
-    numbered
-        Points by number.
+    size
+        Number of points.
     choosable
         Number of candidates, which may be chosen; points with larger numbers were told only.
 
@@ -114,15 +39,17 @@ class Domain(ABC):
     ----------
     whole_box : bool
         Whether every point of a box may be chosen.
-    size : int
-        Number of points.
     """
 
     whole_box: ClassVar[bool] = False
 
-    def __init__(self, space: Space, numbered: NumberedPoints, choosable: int):
-        self.space, self.numbered, self.choosable = space, numbered, choosable
-        self.size = int(numbered.size)
+    def __init__(self, space: Space, size: int, choosable: int):
+        self.space, self.size, self.choosable = space, size, choosable
+
+    @property
+    @abstractmethod
+    def numbered(self) -> NumberedPoints:
+        """Points by number: a finite space, or the domain of a whole box itself."""
 
     @property
     def count(self) -> int | None:
@@ -151,7 +78,7 @@ class Domain(ABC):
 
     def value(self, candidate: int) -> Any:
         """Return the value of `ask` for a number: a point (d,), an arm number, or a dict of a named space."""
-        return self.numbered.value(candidate)
+        return self.space.argument(self.points([candidate])[0])
 
     def sample(self, seed: int) -> Floats:
         """Return some points (k, d), or all of a small finite set; a seed selects those of a box."""
@@ -189,19 +116,21 @@ class Domain(ABC):
         """Return the first candidate at a candidate's point."""
         return candidate
 
-    def same_point(self, candidate: int) -> Indices:
-        """Return the numbers (k,) of all candidates at a candidate's point."""
-        return np.array([candidate])
-
     @abstractmethod
     def draw_uniform(self, rng: np.random.Generator, allowed: Mask | None) -> int | Floats:
         """Draw a candidate's number, or a point (d,) of a whole box, uniformly from a mask (size,) or from all."""
 
 
 class FiniteDomain(Domain):
-    """Domain of a finite space."""
+    """Domain of a finite space, whose candidates are `numbered`."""
 
-    numbered: FiniteSpace
+    def __init__(self, space: Space, numbered: FiniteSpace, choosable: int):
+        super().__init__(space, numbered.size, choosable)
+        self._numbered = numbered
+
+    @property
+    def numbered(self) -> FiniteSpace:
+        return self._numbered
 
     def allowed(self, available: ArrayLike | None, context: Mapping[int, float] | None = None) -> Mask | None:
         if context is not None:
@@ -215,7 +144,7 @@ class FiniteDomain(Domain):
 
     def without(self, excluded: Sequence[int] | Indices, allowed: Mask | None) -> Mask:
         left = np.ones(self.size, dtype=np.bool_) if allowed is None else allowed.copy()
-        left[np.concatenate([self.same_point(candidate) for candidate in excluded])] = False
+        left[np.concatenate([self.numbered.equal_to(candidate) for candidate in excluded])] = False
         return left
 
     def find(self, points: Floats) -> Indices:
@@ -227,9 +156,6 @@ class FiniteDomain(Domain):
     def canonical(self, candidate: int) -> int:
         return self.numbered.canonical(candidate)
 
-    def same_point(self, candidate: int) -> Indices:
-        return self.numbered.equal_to(candidate)
-
     def draw_uniform(self, rng: np.random.Generator, allowed: Mask | None) -> int:
         return int(rng.integers(self.choosable) if allowed is None else rng.choice(np.flatnonzero(allowed)))
 
@@ -238,9 +164,6 @@ class CandidateSet(FiniteDomain):
     """Domain of a box with a finite set of candidates, followed by other points that were told."""
 
     numbered: Points
-
-    def value(self, candidate: int) -> Any:
-        return self.space.argument(self.numbered.value(candidate))
 
     def allowed(self, available: ArrayLike | None, context: Mapping[int, float] | None = None) -> Mask | None:
         _refuse_context(context)
@@ -254,17 +177,40 @@ class CandidateSet(FiniteDomain):
 
 
 class WholeBox(Domain):
-    """Domain of a box of which every point may be chosen; numbered points are those visited."""
+    """Domain of a box, or of a search space, of which every point may be chosen; numbered points are those visited.
+
+    Parameters
+    ----------
+    space
+        The policy's space.
+    array
+        Points (n, d) that were asked for or told, by number, in units of x. A row of NaN is the number of a lost point.
+    rows
+        Numbers of the points by their bytes; shared with the domains that `placed` returns.
+    """
 
     whole_box = True
-    numbered: VisitedPoints
+    has_coordinates: ClassVar[bool] = True
+
+    def __init__(self, space: Space, array: Floats, rows: dict[bytes, int]):
+        super().__init__(space, len(array), 0)
+        self._array, self._rows = array, rows
+        self._array.flags.writeable = False
+
+    @property
+    def numbered(self) -> WholeBox:
+        return self
 
     @property
     def count(self) -> int | None:
-        return None
+        return self.space.size
 
-    def value(self, candidate: int) -> Any:
-        return self.space.argument(self.numbered.value(candidate))
+    def points(self, candidates: ArrayLike | None = None) -> Floats:
+        return self._array if candidates is None else self._array[np.asarray(candidates, dtype=np.int64)]
+
+    def x_of(self, candidates: ArrayLike | None = None) -> Floats:
+        """Return x (k, d) of some numbers, or of all; as of a finite space."""
+        return self.points(candidates)
 
     def allowed(self, available: ArrayLike | None, context: Mapping[int, float] | None = None) -> None:
         _refuse_context(context)
@@ -275,36 +221,45 @@ class WholeBox(Domain):
         pass
 
     def find(self, points: Floats) -> Indices:
-        return self.numbered.find(self.space.check(points))
+        rows = self.space.check(points) + 0.0  # -0.0 becomes 0.0: rows compare by their bytes
+        found = np.array([self._rows.get(row.tobytes(), -1) for row in rows], dtype=np.int64)
+        for i, number in enumerate(found.tolist()):  # a number may be that of another domain with the same `rows`
+            if number >= self.size or (number >= 0 and (self._array[number] != rows[i]).any()):
+                found[i] = -1
+        return found
+
+    def index(self, x: ArrayLike) -> Indices:
+        """Return the numbers (k,) of points (d,) or (k, d); ValueError for a point without one."""
+        points = np.asarray(x, dtype=np.float64).reshape(-1, self.space.dimension)
+        found = self.find(points)
+        if (found < 0).any():
+            checks.refuse("x", points[found < 0][0].tolist(), f"one of the {self.size} points visited, exactly")
+        return found
 
     def grown(self, points: Floats) -> WholeBox:
         return self.placed(np.arange(self.size, self.size + len(points)), points)
 
     def placed(self, candidates: Indices, points: Floats) -> WholeBox:
-        return type(self)(self.space, self.numbered.placed(candidates, points), 0)
+        """Return the domain in which points (k, d) have given numbers (k,); unused numbers get rows of NaN."""
+        array = np.full((max(self.size, int(np.max(candidates, initial=-1)) + 1), self.space.dimension), np.nan)
+        array[: self.size] = self._array
+        array[candidates] = points + 0.0
+        for number in candidates.tolist():
+            if not np.isnan(array[number]).any():
+                self._rows[array[number].tobytes()] = number
+        return WholeBox(self.space, array, self._rows)
 
     def sample(self, seed: int) -> Floats:
         return self.space.sample(seed)
 
     def unobserved(self, observed: Mask) -> Indices:
-        return np.flatnonzero(~observed & self.numbered.known)
-
-    def draw_uniform(self, rng: np.random.Generator, allowed: Mask | None) -> Floats:
-        low, high = np.array(self.space.box).T
-        return np.asarray(low + (high - low) * rng.random(self.space.dimension))
-
-
-class WholeSearchSpace(WholeBox):
-    """Domain of a named space of which every setting may be chosen; numbered points are those visited."""
-
-    space: SearchSpace
-
-    @property
-    def count(self) -> int | None:
-        return self.space.size
+        return np.flatnonzero(~observed & ~np.isnan(self._array[:, 0]))
 
     def draw_uniform(self, rng: np.random.Generator, allowed: Mask | None) -> Floats:
         return self.space.draw(1, rng)[0]
+
+
+NumberedPoints = FiniteSpace | WholeBox
 
 
 def _refuse_context(context: Mapping[int, float] | None) -> None:
@@ -327,6 +282,5 @@ def make_domain(space: Space, candidates: int | None, seed: int) -> Domain:
     if space.finite is not None:
         return FiniteDomain(space, space.finite, space.finite.size)
     if candidates is None:
-        kind = WholeSearchSpace if isinstance(space, SearchSpace) else WholeBox
-        return kind(space, VisitedPoints(np.empty((0, space.dimension))), 0)
+        return WholeBox(space, np.empty((0, space.dimension)), {})
     return CandidateSet(space, space.candidate_set(candidates, seed), candidates)

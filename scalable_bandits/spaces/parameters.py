@@ -223,6 +223,7 @@ class Range(Parameter):
         return f"{self.noun} from {self.low!r} to {self.high!r}"
 
     def number(self, name: str, value: Any) -> float:
+        """Return a value as a float; ValueError, with the parameter's name, if the value is not allowed."""
         number = checks.to_float(value)
         if not isinstance(number, float) or not math.isfinite(number):
             checks.refuse(name, value, self.allowed)
@@ -421,9 +422,10 @@ class Choice(Parameter):
 
     def number(self, name: str, value: Any) -> float:
         """Return the position of a value; ValueError, with the parameter's name, if the value is not allowed."""
-        if not isinstance(value, Hashable):
-            checks.refuse(name, value, self.allowed)
-        position = self._positions.get(_key(value))
+        try:
+            position = self._positions.get(_key(value))
+        except TypeError:  # it cannot be hashed
+            position = None
         if position is None:
             checks.refuse(name, value, f"{self.allowed}{self._nearest(value)}")
         return position

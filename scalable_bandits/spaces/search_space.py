@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -15,21 +15,20 @@ from numpy.typing import NDArray
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.randomness import derived_seed
-from scalable_bandits.spaces.axes import Axis
-from scalable_bandits.spaces.base import FiniteSpace, Indices, Space
-from scalable_bandits.spaces.conditions import Conditions, Constraint
-from scalable_bandits.spaces.coordinates import Coordinates
-from scalable_bandits.spaces.parameters import Parameter, is_nothing
+from scalable_bandits.spaces.base import FiniteSpace, Indices
+from scalable_bandits.spaces.named import NamedSpace
+from scalable_bandits.spaces.parameters import Parameter
 from scalable_bandits.spaces.parameters_from import to_parameters
 from scalable_bandits.spaces.points import Points
-from scalable_bandits.spaces.rejection import accepted
-from scalable_bandits.specification import nearest
 
 SAMPLE = 256  # number of settings in a sample
+MOST_ANSWERS = 10_000  # largest number of answers of `where` that are kept
+MOST_DRAWS = 204_800  # number of points, or 100 times as many as are asked for, after which none more is drawn
+ENOUGH_DRAWS = 8  # so many for each that is asked for, where fewer will do
 
 
 @attrs.frozen(slots=False, repr=False)
-class SearchSpace(Space):
+class SearchSpace(NamedSpace):
     """Space of named, typed parameters; x is a dict of their values.
 
     Nothing is enumerated: a space may have any number of settings. Models see every setting as a point of the unit
@@ -59,7 +58,6 @@ class SearchSpace(Space):
     {'rate': 0.01, 'depth': 3}
     """
 
-    named: ClassVar[bool] = True
     by_name: ClassVar[frozenset[str]] = frozenset(["parameters"])
     in_order: ClassVar[frozenset[str]] = frozenset(["parameters"])
     identified: ClassVar[frozenset[str]] = frozenset(["where"])
@@ -80,35 +78,13 @@ class SearchSpace(Space):
         given: dict[str, Any] = {"parameters": dict(self._parameters)}
         return given if self.where is None else {**given, "where": self.where}
 
-    # ---- the parameters
-
-    @functools.cached_property
-    def names(self) -> tuple[str, ...]:
-        """Names of the parameters."""
-        return tuple(name for name, _ in self._parameters)
-
-    @functools.cached_property
-    def kinds(self) -> tuple[Parameter, ...]:
-        """Parameters, in the order of `names`."""
-        return tuple(kind for _, kind in self._parameters)
-
-    @functools.cached_property
-    def axes(self) -> tuple[Axis, ...]:
-        return tuple(kind.axis(name) for name, kind in self._parameters)
-
-    @functools.cached_property
-    def _conditions(self) -> Conditions:
-        return Conditions(self.names, self.kinds)
-
-    def active(self, points: Floats) -> NDArray[np.bool_]:
-        """Return the mask (k, p) of the parameters that exist at points (k, p)."""
-        return self._conditions.active(points)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._parameters, self.where)  # copies and workers ask `where` again
 
     @property
     def smooth(self) -> bool:
         """Whether all parameters are continuous and exist always, and every setting is allowed."""
-        always = not any(self._conditions.pairs) and self.where is None
-        return always and all(kind.count is None for kind in self.kinds)
+        return not self._conditions and self.where is None and all(kind.count is None for kind in self.kinds)
 
     @property
     def size(self) -> int | None:
@@ -120,121 +96,40 @@ class SearchSpace(Space):
             total *= kind.count
         return total
 
-    # ---- settings and points
+    # ---- allowed settings
 
     def check(self, x: Any) -> Floats:
         points, _ = self.parse(x)
-        for point in points if self.where is not None else ():
-            if not self._fulfils(point):
-                checks.refuse("x", self.setting(point), "a setting for which `where` is true")
+        allowed = self.fulfilled(points)
+        if not allowed.all():
+            checks.refuse("x", self.setting(points[~allowed][0]), "a setting for which `where` is true")
         return points
 
-    def parse(self, x: Any) -> tuple[Floats, bool]:
-        """Convert one setting or several to points.
-
-        Parameters
-        ----------
-        x
-            Setting (a dict of the values of all parameters that exist in it), or a list of k settings. Points (k, p)
-            are accepted too.
-
-        Returns
-        -------
-        points : ndarray
-            Points (k, p), one number a parameter: a real or whole number is itself, other values are positions.
-        single : bool
-            Whether `x` is one setting.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is missing or unknown, or a value is not allowed.
-        """
-        if isinstance(x, np.ndarray) and x.dtype == np.float64 and x.ndim == 2 and x.shape[1] == self.dimension:
-            return self._checked(x), False
-        single = isinstance(x, Mapping)
-        settings = [x] if single else x
-        if not isinstance(settings, Sequence) or not settings or not all(isinstance(s, Mapping) for s in settings):
-            checks.refuse("x", x, f"a setting, a dict with {', '.join(self.names)}, or a list of settings")
-        return np.array([self._point(setting) for setting in settings]), single
-
-    def _checked(self, points: Floats) -> Floats:
-        """Return points (k, p) with one number for equal settings; ValueError if one is not that of a value."""
-        points = self._canonical(points)
-        for name, kind, numbers in zip(self.names, self.kinds, points.T, strict=True):
-            wrong = numbers[~kind.has(numbers)]
-            if len(wrong):
-                numbered = "" if kind.count is None else f", numbered from {kind.first:g} on"
-                checks.refuse(f"x, {name!r}", wrong[0], f"{kind.allowed}{numbered}")
-        return points
-
-    def _point(self, setting: Mapping[str, Any]) -> Floats:
-        for name in setting:
-            if name not in self.names:
-                checks.refuse("x", name, f"names of parameters; {nearest(str(name), self.names)}")
-        point, exist = self._first.copy(), [True] * self.dimension
-        for i in self._conditions.order:
-            name, kind = self._parameters[i]
-            exist[i] = all(exist[other] and point[other] in numbers for other, numbers in self._conditions.pairs[i])
-            if exist[i] and name not in setting:
-                checks.refuse("x", f"a setting without {name!r}", f"a value of {name!r}, {kind.allowed}")
-            if exist[i]:
-                point[i] = kind.number(f"x[{name!r}]", setting[name])
-            elif name in setting and not is_nothing(setting[name]):
-                checks.refuse(f"x[{name!r}]", setting[name], f"no value, since it exists only where {kind.condition}")
-        return point
-
     @functools.cached_property
-    def _first(self) -> Floats:
-        """Numbers (p,) of parameters that do not exist in a setting, so that equal settings are equal points."""
-        return np.array([kind.first for kind in self.kinds])
+    def _answer(self) -> Callable[[bytes], bool]:
+        """Function from the bytes of a point to the answer of `where`; the last answers are kept."""
+        return functools.lru_cache(MOST_ANSWERS)(self._ask)
 
-    def _canonical(self, points: Floats) -> Floats:
-        exist = self.active(points)
-        return (points if exist.all() else np.where(exist, points, self._first)) + 0.0
-
-    def setting(self, point: Floats) -> dict[str, Any]:
-        """Return the setting of a point (p,): the values of the parameters that exist in it, by name."""
-        exist = self.active(point[None])[0]
-        return {
-            name: kind.value(number)
-            for (name, kind), number, exists in zip(self._parameters, point.tolist(), exist, strict=True)
-            if exists
-        }
-
-    def argument(self, point: Floats) -> dict[str, Any]:
-        return self.setting(point)
-
-    @functools.cached_property
-    def _constraint(self) -> Constraint:
-        return Constraint(self.where)
-
-    def _fulfils(self, point: Floats) -> bool:
-        """Return whether `where` is true at a point (p,)."""
-        return self._constraint.fulfilled(point, self.setting)
+    def _ask(self, point: bytes) -> bool:
+        assert self.where is not None
+        setting = self.setting(np.frombuffer(point))
+        try:
+            answer = self.where(setting)
+        except Exception as error:
+            without = "parameters that do not exist in a setting are not in the dict"
+            raise ValueError(f"where: it raised {error!r} for {setting}; {without}") from error
+        return checks.flag("result of where", answer)
 
     def fulfilled(self, points: Floats) -> NDArray[np.bool_]:
         """Return the mask (k,) of the points (k, p) for which `where` is true."""
-        return np.fromiter((self._fulfils(point) for point in points), dtype=np.bool_, count=len(points))
+        if self.where is None:
+            return super().fulfilled(points)
+        return np.array([self._answer(point.tobytes()) for point in points], dtype=np.bool_)
 
     def first_fulfilled(self, points: Floats, count: int) -> Indices:
         """Return the positions of the first points (k, p) with `where` true, at most `count`; look no further."""
-        allowed = (i for i, point in enumerate(points) if self._fulfils(point))
+        allowed = (i for i, point in enumerate(points) if self.where is None or self._answer(point.tobytes()))
         return np.fromiter(itertools.islice(allowed, count), dtype=np.int64)
-
-    # ---- coordinates
-
-    @functools.cached_property
-    def coordinates(self) -> Coordinates:
-        """Coordinates that a model sees."""
-        return Coordinates(self.kinds, [bool(pairs) for pairs in self._conditions.pairs])
-
-    def encode(self, points: Floats) -> Floats:
-        return self.coordinates.encode(points, self.active(points))
-
-    def decode(self, coordinates: Floats) -> Floats:
-        """Return the points (k, p) of the allowed values nearest to coordinates (k, D)."""
-        return self._canonical(self.coordinates.decode(coordinates))
 
     # ---- random settings
 
@@ -266,12 +161,17 @@ class SearchSpace(Space):
             If hardly any setting fulfils `where`.
         """
         least = count if least is None else least
-        d = self.dimension
-        points, drawn = accepted(lambda n: self.spread(rng.random((n, d))), self.first_fulfilled, count, least)
-        if len(points) < least:
-            found = f"{len(points)} of {drawn:,}"
-            checks.refuse("where", self.where, f"a condition that more of the settings fulfil: {found} did")
-        return points
+        most, size, drawn, found = max(MOST_DRAWS, 100 * count), max(count, 8), 0, 0
+        kept: list[Floats] = []
+        while drawn < most and found < count and not (least <= found and drawn >= ENOUGH_DRAWS * count):
+            points = self.spread(rng.random((size, self.dimension)))
+            kept.append(points[self.first_fulfilled(points, count - found)])
+            drawn, found = drawn + size, found + len(kept[-1])
+            size = min(2 * size, most - drawn)
+        if found < least:
+            allowed = f"a condition that more of the settings fulfil: {found} of {drawn:,} did"
+            checks.refuse("where", self.where, allowed)
+        return np.concatenate(kept)
 
     def sample(self, seed: int) -> Floats:
         return self.draw(SAMPLE, np.random.default_rng(derived_seed(seed, "settings")))
@@ -293,38 +193,6 @@ class SearchSpace(Space):
         if not exist.all() and (new := self.active(points) & ~exist).any():
             points = np.where(new, self.spread(rng.random(points.shape)), points)
         return self._canonical(points)
-
-    # ---- the interface of spaces
-
-    @property
-    def cube(self) -> Floats:
-        return self.coordinates.bounds
-
-    @property
-    def model_dimension(self) -> int:
-        return len(self.coordinates.columns)
-
-    @property
-    def unordered(self) -> tuple[int, ...]:
-        return tuple(k for k, column in enumerate(self.coordinates.columns) if not column.ordered)
-
-    @property
-    def side_lengths(self) -> Floats:
-        return np.ones(self.model_dimension)
-
-    def arguments(self, points: NDArray[Any]) -> list[dict[str, Any]]:
-        return [self.setting(point) for point in points]
-
-    def gather(self, values: list[Any]) -> list[dict[str, Any]]:
-        return values
-
-    @property
-    def dimension(self) -> int:
-        return len(self._parameters)
-
-    @property
-    def finite(self) -> None:
-        return None
 
     # ---- files and other packages
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import attrs
 import numpy as np
@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.spaces.axes import Axis
 from scalable_bandits.spaces.base import FiniteSpace, Indices
-from scalable_bandits.spaces.parameters import Parameter
+from scalable_bandits.spaces.named import NamedSpace
 from scalable_bandits.spaces.points import Points
 from scalable_bandits.spaces.search_space import SearchSpace
 
@@ -35,7 +34,7 @@ def every_setting(space: SearchSpace) -> Settings:
 
 
 @attrs.frozen(eq=False, slots=False, repr=False)
-class Settings(FiniteSpace):
+class Settings(NamedSpace, FiniteSpace):
     """Finite space of listed settings of named, typed parameters; x is a dict of their values.
 
     Models see a setting as a point of the unit cube, as in its search space.
@@ -63,12 +62,11 @@ class Settings(FiniteSpace):
     (6, {'width': 32, 'activation': 'tanh'})
     """
 
-    named: ClassVar[bool] = True
-
     space: SearchSpace = attrs.field(alias="parameters", converter=_search_space)
     _given: Any = attrs.field(alias="settings", default=None)
 
     def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "_parameters", self.space._parameters)
         object.__setattr__(self, "_given", None if self._given is None else self._listed())
         _ = self._rows  # raises ValueError if there is no setting
 
@@ -111,21 +109,12 @@ class Settings(FiniteSpace):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.space, self._given)  # since unpickled arrays would be writable
 
-    # ---- candidates
-
     @property
     def size(self) -> int:
         return self._rows.size
 
-    @property
-    def dimension(self) -> int:
-        return self.space.dimension
-
     def points(self, candidates: ArrayLike | None = None) -> Floats:
         return self._rows.points(candidates)
-
-    def parse(self, x: Any) -> tuple[Floats, bool]:
-        return self.space.parse(x)
 
     def index(self, x: Any) -> Indices:
         points, _ = self.parse(x)
@@ -133,9 +122,6 @@ class Settings(FiniteSpace):
         if (found < 0).any():
             checks.refuse("x", self.argument(points[found < 0][0]), f"one of the {self.size:,} settings of the space")
         return found
-
-    def value(self, candidate: int) -> dict[str, Any]:
-        return self.argument(self._rows.array[candidate])
 
     @property
     def distinct(self) -> bool:
@@ -147,87 +133,9 @@ class Settings(FiniteSpace):
     def equal_to(self, candidate: int) -> Indices:
         return self._rows.equal_to(candidate)
 
-    def matching(self, context: Mapping[Any, Any]) -> NDArray[np.bool_]:
-        """Return the mask of the candidates that have given values of some parameters.
-
-        Parameters
-        ----------
-        context
-            Values by the name of the parameter.
-
-        Returns
-        -------
-        ndarray
-            Mask (size,) of the matching candidates.
-
-        Raises
-        ------
-        ValueError
-            If a parameter or a value does not exist, or no candidate has these values.
-
-        Examples
-        --------
-        >>> import scalable_bandits as sb
-        >>> settings = sb.Settings({"width": [16, 32], "activation": ["relu", "tanh"]})
-        >>> settings.matching({"activation": "tanh"}).tolist()
-        [False, True, False, True]
-        """
-        if not isinstance(context, Mapping) or not context:
-            checks.refuse("context", context, "values by the name of the parameter, such as {'width': 16}")
-        mask = np.ones(self.size, dtype=np.bool_)
-        for name, value in context.items():
-            if name not in self.names:
-                checks.refuse("context", name, f"names of parameters: {', '.join(self.names)}")
-            place = self.names.index(name)
-            number = self.space.kinds[place].number(f"context[{name!r}]", value)
-            mask &= (self.points()[:, place] == number) & self.active(self.points())[:, place]
-        if not mask.any():
-            checks.refuse("context", dict(context), "values that a candidate of the space has")
-        return mask
-
-    # ---- as in the search space
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the parameters."""
-        return self.space.names
-
-    @property
-    def kinds(self) -> tuple[Parameter, ...]:
-        """Parameters, in the order of `names`."""
-        return self.space.kinds
-
-    @property
-    def axes(self) -> tuple[Axis, ...]:
-        return self.space.axes
-
-    @property
-    def cube(self) -> Floats:
-        return self.space.cube
-
-    @property
-    def side_lengths(self) -> Floats:
-        return self.space.side_lengths
-
-    @property
-    def model_dimension(self) -> int:
-        return self.space.model_dimension
-
-    @property
-    def unordered(self) -> tuple[int, ...]:
-        return self.space.unordered
-
-    def encode(self, points: Floats) -> Floats:
-        return self.space.encode(points)
-
-    def active(self, points: Floats) -> NDArray[np.bool_]:
-        return self.space.active(points)
-
-    def argument(self, point: Floats) -> dict[str, Any]:
-        return self.space.setting(point)
-
-    def arguments(self, points: NDArray[Any]) -> list[dict[str, Any]]:
-        return self.space.arguments(points)
-
-    def gather(self, values: list[Any]) -> list[dict[str, Any]]:
-        return values
+    def _having(self, key: Any, value: Any) -> NDArray[np.bool_]:
+        if key not in self.names:
+            checks.refuse("context", key, f"names of parameters: {', '.join(self.names)}")
+        place, points = self.names.index(key), self.points()
+        number = self.kinds[place].number(f"context[{key!r}]", value)
+        return (points[:, place] == number) & self.active(points)[:, place]

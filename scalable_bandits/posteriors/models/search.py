@@ -29,8 +29,7 @@ from scalable_bandits.posteriors.engine import Acquisition, Engine, choose
 from scalable_bandits.posteriors.models.model import CANDIDATES, MEAN, NO_POINTS, Candidates, Model, Query
 from scalable_bandits.posteriors.pending import Draws
 from scalable_bandits.randomness import derived_seed
-from scalable_bandits.spaces import Domain, Indices
-from scalable_bandits.spaces.domain import WholeBox, WholeSearchSpace
+from scalable_bandits.spaces import Domain, Indices, SearchSpace
 
 MOST_ENUMERATED = 20_000  # number of candidates of a grid above which a model that is learned searches it
 BLOCK = 2048  # number of candidates at which an index is computed together
@@ -92,12 +91,12 @@ class SettingsSearch(BoxSearch):
         self, model: Model, surface: SearchSurface, index: SmoothIndex, near: Indices, key: tuple[int, int],
         sizes: Sizes, settled: Indices = NO_POINTS,
     ) -> Top:  # fmt: skip
-        domain = cast(WholeSearchSpace, model.domain)
-        if not domain.space.smooth:
+        domain, space = model.domain, cast(SearchSpace, model.domain.space)
+        if not space.smooth:
             points, without = domain.points(near), domain.points(settled)
-            return top_of_settings(surface, index, domain.space, points, key, SETTINGS[model.effort], without)
+            return top_of_settings(surface, index, space, points, key, SETTINGS[model.effort], without)
         found = super()._top(model, surface, index, near, key, sizes)
-        return found._replace(x=domain.space.decode(found.x[None])[0])
+        return found._replace(x=space.decode(found.x[None])[0])
 
 
 class GridSearch(BoxSearch):
@@ -155,12 +154,10 @@ def surface_of(model: Model, query: Query) -> Surface:
     return engine.surface(points, np.append(noise / draws.counts, np.full(len(others), noise)), draws.values)
 
 
-# Domains that are not listed are searched by `Candidates`.
-SEARCHES: dict[type[Domain], Candidates] = {WholeBox: BoxSearch(), WholeSearchSpace: SettingsSearch()}
-
-
 def search_of(domain: Domain, large_grids: bool = False) -> Candidates:
     """Return the search of a domain; `large_grids`: whether it does not compute an index at all points of these."""
-    if large_grids and not domain.whole_box and domain.finite.lattice and domain.size > MOST_ENUMERATED:
+    if domain.whole_box:
+        return SettingsSearch() if domain.space.named else BoxSearch()
+    if large_grids and domain.finite.lattice and domain.size > MOST_ENUMERATED:
         return GridSearch()
-    return SEARCHES.get(type(domain), CANDIDATES)
+    return CANDIDATES

@@ -1,0 +1,284 @@
+"""Spaces whose x is a dict of named values, and the three forms in which the package has such an x.
+
+    setting             {"rate": 0.01, "net": "mlp", "depth": 3}    what users give, get and see
+       | parse  ^ setting
+    point (p,)          [0.01, 1.0, 3.0]                            what is compared, numbered, told and stored
+       | encode ^ decode
+    coordinates (D,)    [0.67, 1.0, 0.18, 1.0]                      what a model sees
+
+A setting has the values of the parameters that exist in it. A point has a number for every parameter: the value of a
+real or whole number, the position of any other value in its list, and the first number where the parameter does not
+exist, so that equal settings are equal points. Coordinates are described by `Coordinates`. In a finite space a setting
+has besides the number of a candidate.
+"""
+
+from __future__ import annotations
+
+import functools
+import graphlib
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalable_bandits import checks
+from scalable_bandits.checks import Floats
+from scalable_bandits.spaces.axes import Axis
+from scalable_bandits.spaces.base import Space
+from scalable_bandits.spaces.parameters import Parameter, is_nothing
+from scalable_bandits.specification import nearest
+
+ABSENT = 0.5  # coordinate of an ordered parameter that does not exist in a setting
+NO_POSITION = -1.0  # coordinate of an unordered one
+
+
+class Column(NamedTuple):
+    """One coordinate."""
+
+    parameter: int  # position of the parameter
+    activity: bool  # whether the coordinate is 1 if the parameter exists and 0 if not, instead of its value
+    ordered: bool  # whether distances mean something; else only equality does
+
+
+class Coordinates:
+    """Coordinates of p parameters: the value of each that has several, and for each with a condition whether it exists.
+
+    Values are from 0 to 1, but for unordered parameters, whose coordinate is the position of the value. A parameter
+    that does not exist in a setting is at the middle, or, if it is unordered, at -1.
+
+    Parameters
+    ----------
+    kinds
+        Parameters.
+    conditional
+        Positions of those that exist only under a condition.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+        Description of the D coordinates.
+    parameters : ndarray
+        Position (D,) of the parameter to which each coordinate belongs.
+    continuous : ndarray
+        Mask (D,) of the coordinates that are values of continuous parameters.
+    bounds : ndarray
+        Smallest and largest value (D, 2) of each coordinate.
+    """
+
+    def __init__(self, kinds: Sequence[Parameter], conditional: Collection[int]):
+        self._kinds = kinds
+        values = [Column(i, False, kind.ordered) for i, kind in enumerate(kinds) if kind.count != 1]
+        values = values or [Column(0, False, True)]  # a model has at least one coordinate
+        self._values = len(values)  # number of coordinates that are values
+        self.columns = (*values, *(Column(i, True, True) for i in sorted(conditional)))
+        self.parameters = np.array([column.parameter for column in self.columns], dtype=np.int64)
+        continuous = [not activity and kinds[i].count is None for i, activity, _ in self.columns]
+        self.continuous = np.array(continuous, dtype=np.bool_)
+        ends = [(0.0, 1.0) if ordered else (NO_POSITION, (kinds[i].count or 1) - 1.0) for i, _, ordered in self.columns]
+        self.bounds = checks.frozen(np.array(ends))
+        self._alike: dict[Parameter, list[int]] = {}  # numbers of the coordinates of equal parameters, encoded together
+        for k, column in enumerate(values):
+            self._alike.setdefault(kinds[column.parameter], []).append(k)
+
+    def encode(self, points: Floats, exist: NDArray[np.bool_]) -> Floats:
+        """Return the coordinates (k, D) of points (k, p), in which the parameters of a mask (k, p) exist."""
+        found = np.empty((len(points), len(self.columns)))
+        found[:, self._values :] = exist.take(self.parameters[self._values :], axis=1)
+        for kind, columns in self._alike.items():
+            places = self.parameters[columns]
+            there = exist.take(places, axis=1)
+            values = kind.encode(points.take(places, axis=1).ravel()).reshape(there.shape)
+            absent = ABSENT if kind.ordered else NO_POSITION
+            found[:, columns] = values if there.all() else np.where(there, values, absent)
+        return found
+
+    def decode(self, coordinates: Floats) -> Floats:
+        """Return the points (k, p) of the allowed values nearest to coordinates (k, D)."""
+        points = np.tile([kind.first for kind in self._kinds], (len(coordinates), 1))
+        for column, (i, activity, _) in zip(coordinates.T, self.columns, strict=True):
+            if not activity:
+                points[:, i] = self._kinds[i].decode(column)
+        return points
+
+
+class NamedSpace(Space):
+    """Space whose x is a dict of named, typed values, of which some may exist only under values of others.
+
+    Base class of `SearchSpace` and `Settings`, which set `_parameters`: pairs of a name and a `Parameter`.
+    """
+
+    named: ClassVar[bool] = True
+    _parameters: tuple[tuple[str, Parameter], ...]
+
+    # ---- the parameters
+
+    @functools.cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters."""
+        return tuple(name for name, _ in self._parameters)
+
+    @functools.cached_property
+    def kinds(self) -> tuple[Parameter, ...]:
+        """Parameters, in the order of `names`."""
+        return tuple(kind for _, kind in self._parameters)
+
+    @functools.cached_property
+    def _places(self) -> dict[str, int]:
+        """Positions of the parameters by name."""
+        return {name: i for i, name in enumerate(self.names)}
+
+    @property
+    def dimension(self) -> int:
+        return len(self._parameters)
+
+    @functools.cached_property
+    def axes(self) -> tuple[Axis, ...]:
+        return tuple(kind.axis(name) for name, kind in self._parameters)
+
+    @functools.cached_property
+    def _conditions(self) -> dict[int, list[tuple[int, Floats]]]:
+        """Conditions (`Parameter.when`) by the position of the parameter, after those of parameters that they name.
+
+        A condition is a list of pairs: the position of another parameter, and its numbers (k,) under which the
+        parameter exists.
+        """
+        found: dict[int, list[tuple[int, Floats]]] = {}
+        for i, (name, kind) in enumerate(self._parameters):
+            title = f"when of {name!r}"
+            for other, values in kind.when or ():
+                if other not in self._places:
+                    checks.refuse(title, other, f"a parameter of the space; {nearest(other, self.names)}")
+                parent = self.kinds[self._places[other]]
+                if parent.count is None:
+                    checks.refuse(title, other, "a parameter with a list of values, not a Real")
+                numbers = np.array([parent.number(f"{title}, {other!r}", value) for value in values])
+                found.setdefault(i, []).append((self._places[other], numbers))
+        others = {i: [other for other, _ in pairs] for i, pairs in found.items()}
+        try:
+            return {i: found[i] for i in graphlib.TopologicalSorter(others).static_order() if i in found}
+        except graphlib.CycleError as error:
+            circle = sorted({self.names[i] for i in error.args[1]})
+            checks.refuse("when", circle, "conditions that do not depend on each other in a circle")
+
+    def active(self, points: Floats) -> NDArray[np.bool_]:
+        """Return the mask (k, p) of the parameters that exist at points (k, p)."""
+        found = np.ones(points.shape, dtype=np.bool_)
+        for i, pairs in self._conditions.items():
+            for other, numbers in pairs:
+                found[:, i] &= found[:, other] & np.isin(points[:, other], numbers)
+        return found
+
+    # ---- settings and points
+
+    def parse(self, x: Any) -> tuple[Floats, bool]:
+        """Convert one setting or several to points.
+
+        Parameters
+        ----------
+        x
+            Setting (a dict of the values of all parameters that exist in it), or a list of k settings. Points (k, p)
+            are accepted too.
+
+        Returns
+        -------
+        points : ndarray
+            Points (k, p), one number a parameter: a real or whole number is itself, other values are positions.
+        single : bool
+            Whether `x` is one setting.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is missing or unknown, or a value is not allowed.
+        """
+        if isinstance(x, np.ndarray) and x.dtype == np.float64 and x.ndim == 2 and x.shape[1] == self.dimension:
+            return self._checked(x), False
+        single = isinstance(x, Mapping)
+        settings = [x] if single else x
+        if not isinstance(settings, Sequence) or not settings or not all(isinstance(s, Mapping) for s in settings):
+            checks.refuse("x", x, f"a setting, a dict with {', '.join(self.names)}, or a list of settings")
+        return np.array([self._point(setting) for setting in settings]), single
+
+    def _checked(self, points: Floats) -> Floats:
+        """Return points (k, p) with one number for equal settings; ValueError if one is not that of a value."""
+        points = self._canonical(points)
+        for name, kind, numbers in zip(self.names, self.kinds, points.T, strict=True):
+            wrong = numbers[~kind.has(numbers)]
+            if len(wrong):
+                numbered = "" if kind.count is None else f", numbered from {kind.first:g} on"
+                checks.refuse(f"x, {name!r}", wrong[0], f"{kind.allowed}{numbered}")
+        return points
+
+    def _point(self, setting: Mapping[str, Any]) -> Floats:
+        for name in setting:
+            if name not in self._places:
+                checks.refuse("x", name, f"names of parameters; {nearest(str(name), self.names)}")
+        point, exist = self._first.copy(), [True] * self.dimension
+        always = (i for i in range(self.dimension) if i not in self._conditions)
+        for i in (*always, *self._conditions):
+            (name, kind), pairs = self._parameters[i], self._conditions.get(i)
+            exist[i] = pairs is None or all(exist[other] and point[other] in numbers for other, numbers in pairs)
+            if exist[i] and name not in setting:
+                checks.refuse("x", f"a setting without {name!r}", f"a value of {name!r}, {kind.allowed}")
+            if exist[i]:
+                point[i] = kind.number(f"x[{name!r}]", setting[name])
+            elif name in setting and not is_nothing(setting[name]):
+                checks.refuse(f"x[{name!r}]", setting[name], f"no value, since it exists only where {kind.condition}")
+        return point
+
+    @functools.cached_property
+    def _first(self) -> Floats:
+        """Numbers (p,) of parameters that do not exist in a setting, so that equal settings are equal points."""
+        return np.array([kind.first for kind in self.kinds])
+
+    def _canonical(self, points: Floats) -> Floats:
+        exist = self.active(points)
+        return (points if exist.all() else np.where(exist, points, self._first)) + 0.0
+
+    def setting(self, point: Floats) -> dict[str, Any]:
+        """Return the setting of a point (p,): the values of the parameters that exist in it, by name."""
+        return self.arguments(point[None])[0]
+
+    def argument(self, point: Floats) -> dict[str, Any]:
+        return self.setting(point)
+
+    def arguments(self, points: NDArray[Any]) -> list[dict[str, Any]]:
+        rows = zip(points.tolist(), self.active(points).tolist(), strict=True)
+        return [
+            {name: kind.value(n) for (name, kind), n, exists in zip(self._parameters, *row, strict=True) if exists}
+            for row in rows
+        ]
+
+    def gather(self, values: list[Any]) -> list[dict[str, Any]]:
+        return values
+
+    # ---- coordinates
+
+    @functools.cached_property
+    def coordinates(self) -> Coordinates:
+        """Coordinates that a model sees."""
+        return Coordinates(self.kinds, self._conditions)
+
+    def encode(self, points: Floats) -> Floats:
+        return self.coordinates.encode(points, self.active(points))
+
+    def decode(self, coordinates: Floats) -> Floats:
+        """Return the points (k, p) of the allowed values nearest to coordinates (k, D)."""
+        return self._canonical(self.coordinates.decode(coordinates))
+
+    @property
+    def cube(self) -> Floats:
+        return self.coordinates.bounds
+
+    @property
+    def model_dimension(self) -> int:
+        return len(self.coordinates.columns)
+
+    @property
+    def unordered(self) -> tuple[int, ...]:
+        return tuple(k for k, column in enumerate(self.coordinates.columns) if not column.ordered)
+
+    @property
+    def side_lengths(self) -> Floats:
+        return np.ones(self.model_dimension)
