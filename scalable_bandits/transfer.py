@@ -27,7 +27,8 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.kernels import Constant, Kernel, Scaled, Sum
+from scalable_bandits.kernels import Constant, Kernel
+from scalable_bandits.kernels.base import Scaled, Sum
 from scalable_bandits.posteriors.blas import blas_threads
 from scalable_bandits.posteriors.collapsed import Scatter
 from scalable_bandits.posteriors.hyperparameters.learned_prior import (

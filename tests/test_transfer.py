@@ -16,7 +16,8 @@ from naive import transfer as oracle
 
 import scalable_bandits as sb
 from scalable_bandits import transfer
-from scalable_bandits.kernels import Constant, Sum
+from scalable_bandits.kernels import Constant
+from scalable_bandits.kernels.base import Sum
 
 VARIANCES = (1.0, 10.0, 0.1, 0.01, 0.001)
 GRID = sb.Grid([[0, 2], [0, 1]], (5, 4))

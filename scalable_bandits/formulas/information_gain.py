@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalable_bandits.checks import Floats, finite, integer, refuse, to_float
-from scalable_bandits.kernels import RBF, Kernel, Linear, Matern, OnDimensions, Product, Scaled, Sum
+from scalable_bandits.kernels import RBF, Kernel, Linear, Matern, OnDimensions
+from scalable_bandits.kernels.base import Product, Scaled, Sum
 
 
 def growth_rate(kernel: Kernel, t: int | NDArray[Any], dimension: int) -> float | Floats:

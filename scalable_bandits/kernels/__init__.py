@@ -1,6 +1,6 @@
 """Kernels: prior covariance of the function at two points."""
 
-from scalable_bandits.kernels.base import Hyperparameter, Kernel, Product, Scaled, Sum
+from scalable_bandits.kernels.base import Kernel
 from scalable_bandits.kernels.mixed import Hamming, OnDimensions
 from scalable_bandits.kernels.stationary import RBF, Matern, RationalQuadratic
 from scalable_bandits.kernels.structured import Constant, Covariance, Linear, Periodic, TemporalDecay
@@ -10,15 +10,11 @@ __all__ = [
     "Constant",
     "Covariance",
     "Hamming",
-    "Hyperparameter",
     "Kernel",
     "Linear",
     "Matern",
     "OnDimensions",
     "Periodic",
-    "Product",
     "RationalQuadratic",
-    "Scaled",
-    "Sum",
     "TemporalDecay",
 ]

@@ -6,7 +6,6 @@ from scalable_bandits.policies.bkb import BKB
 from scalable_bandits.policies.duets import DUETS
 from scalable_bandits.policies.etgpucb import ETGPUCB
 from scalable_bandits.policies.fully_bayesian import FullyBayesianGPUCB
-from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.policies.gpei import GPEI
 from scalable_bandits.policies.gppi import GPPI
 from scalable_bandits.policies.gpts import GPTS
@@ -60,7 +59,6 @@ __all__ = [
     "Best",
     "CoverElement",
     "FullyBayesianGPUCB",
-    "GaussianProcessPolicy",
     "IndependentTS",
     "MeanOnly",
     "MiniGPEI",

@@ -38,7 +38,8 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.confidence import improved
 from scalable_bandits.formulas.lengthscales import gain_rate, mean_allowance, norm_bound, suspected_regret
-from scalable_bandits.kernels import RBF, Kernel, Matern, Scaled
+from scalable_bandits.kernels import RBF, Kernel, Matern
+from scalable_bandits.kernels.base import Scaled
 from scalable_bandits.policies.base import Policy
 from scalable_bandits.policies.confidence import UnprovenWidth
 from scalable_bandits.policies.prior_model import PriorShard

@@ -13,7 +13,8 @@ import numpy as np
 from scalable_bandits.environments import GaussianNoise, RKHSFunction
 from scalable_bandits.formulas.confidence import WIDTHS
 from scalable_bandits.kernels import RBF, Kernel, Matern
-from scalable_bandits.policies import IGPUCB, GaussianProcessPolicy, Policy
+from scalable_bandits.policies import IGPUCB, Policy
+from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.randomness import derived_seed
 from scalable_bandits.spaces import Grid
 from scalable_bandits.studies.runs import Problem, Replicate

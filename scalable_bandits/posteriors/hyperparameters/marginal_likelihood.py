@@ -23,7 +23,7 @@ from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.kernels import Hyperparameter, Kernel
+from scalable_bandits.kernels.base import Hyperparameter, Kernel
 from scalable_bandits.posteriors.collapsed import Scatter
 from scalable_bandits.posteriors.hyperparameters import _numba_likelihood as numba_likelihood
 from scalable_bandits.randomness import generator

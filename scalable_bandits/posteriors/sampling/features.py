@@ -17,7 +17,8 @@ from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.kernels import RBF, Kernel, Matern, Periodic, Product, RationalQuadratic, Scaled, Sum
+from scalable_bandits.kernels import RBF, Kernel, Matern, Periodic, RationalQuadratic
+from scalable_bandits.kernels.base import Product, Scaled, Sum
 from scalable_bandits.posteriors.sampling import _numba_features as numba_features
 
 MOST_FEATURES = 2**20  # largest number of frequencies
