@@ -12,6 +12,7 @@ import xarray
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
+from scalable_bandits.environments.tables import distinct
 from scalable_bandits.spaces import Boolean, Categorical, Integer, Ordinal, Parameter, Real, SearchSpace, Settings
 from scalable_bandits.specification import nearest
 
@@ -83,7 +84,7 @@ def arms_of(table: pandas.DataFrame, value: str | Sequence[str], parameters: Any
     Settings
         Settings, n of them.
     ndarray
-        Measurements (n, r), NaN where a setting has fewer than r.
+        Measurements (n, r), NaN where a setting has fewer than r; (n,) if r = 1.
 
     Raises
     ------
@@ -94,12 +95,8 @@ def arms_of(table: pandas.DataFrame, value: str | Sequence[str], parameters: Any
     values = _values(table, names)
     space = search_space(table, parameters, names)
     points = np.column_stack([_numbers(table, name, kind) for name, kind in zip(space.names, space.kinds, strict=True)])
-    points = space.check(points)
-    _, first, arm = np.unique(points, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    place = np.empty(len(first), dtype=np.int64)
-    place[order] = np.arange(len(first))
-    return Settings(space, points[first[order]]), _gathered(values, place[arm.ravel()], len(first))
+    rows, measured = distinct(space.check(points), values)
+    return Settings(space, rows), measured
 
 
 def search_space(table: pandas.DataFrame, parameters: Any, values: Sequence[str]) -> SearchSpace:
@@ -154,19 +151,6 @@ def _values(table: pandas.DataFrame, names: Sequence[str]) -> Floats:
         given = dict(zip(names, values[row].tolist(), strict=True))
         checks.refuse("table", f"{given} in row {row} (and {int(bad.sum()) - 1} more)", "a finite value in each row")
     return values
-
-
-def _gathered(values: Floats, arms: np.ndarray, size: int) -> Floats:
-    """Return the values of each arm (size, r), those of earlier rows first."""
-    row, column = np.nonzero(~np.isnan(values))
-    arm = arms[row]
-    order = np.argsort(arm, kind="stable")
-    arm, found = arm[order], values[row, column][order]
-    counts = np.bincount(arm, minlength=size)
-    place = np.arange(len(arm)) - np.repeat(np.cumsum(counts) - counts, counts)
-    gathered = np.full((size, int(counts.max())), np.nan)
-    gathered[arm, place] = found
-    return gathered
 
 
 def _parameter(table: pandas.DataFrame, name: str) -> Parameter:

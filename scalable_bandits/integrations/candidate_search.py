@@ -5,11 +5,9 @@ A store has one ticket for each candidate, whose result is the list of the folds
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import attrs
 import numpy as np
@@ -21,7 +19,7 @@ from scalable_bandits.policies.measurements import LARGEST
 from scalable_bandits.policies.pending import AllFailed
 from scalable_bandits.randomness import generator
 from scalable_bandits.runs.evaluations import Evaluations
-from scalable_bandits.spaces import SearchSpace
+from scalable_bandits.spaces import SearchSpace, every_setting
 
 Fold = dict[str, Any]  # what the evaluation of a candidate on one fold gave, as plain data
 Setting = dict[str, Any]
@@ -37,31 +35,6 @@ class CandidateEvaluation(NamedTuple):
     folds: list[Fold]
 
 
-class CandidateOutcome(NamedTuple):
-    """What a policy is told of an evaluation."""
-
-    value: float  # not finite if the evaluation failed
-    error: str = ""
-
-    @property
-    def failed(self) -> bool:
-        """Whether the evaluation failed."""
-        return not math.isfinite(self.value)
-
-    @classmethod
-    def of(cls, value: float, error: str = "") -> Self:
-        """Make the outcome of a value, which counts as failed if it is not finite or too large."""
-        if error or not (math.isfinite(value) and abs(value) <= LARGEST):
-            return cls(math.nan, error or f"the score is {value}")
-        return cls(value)
-
-
-def _point(space: SearchSpace, setting: Setting) -> Floats:
-    """Return the point (p,) of a setting."""
-    points, _ = space.parse(setting)
-    return points[0]
-
-
 @attrs.define
 class CandidateSearch:
     """Search that asks a policy for candidates, evaluates them, and tells their values.
@@ -71,7 +44,7 @@ class CandidateSearch:
     policy
         Policy on a `SearchSpace`.
     outcome_of
-        Function from folds to the outcome that the policy is told.
+        Function from folds to the value that the policy is told and an error, which is empty if there is none.
     n_iter
         Number of evaluations in all.
     evaluations
@@ -81,7 +54,7 @@ class CandidateSearch:
     """
 
     policy: Policy
-    outcome_of: Callable[[list[Fold]], CandidateOutcome]
+    outcome_of: Callable[[list[Fold]], tuple[float, str]]
     n_iter: int
     evaluations: list[CandidateEvaluation] = attrs.field(factory=list)
     recording: Evaluations | None = None
@@ -120,18 +93,20 @@ class CandidateSearch:
                 return
             new = [CandidateEvaluation(*each) for each in zip(settings, evaluate(settings), strict=True)]
             outcomes = [self.outcome_of(each.folds) for each in new]
-            for each in zip(new, outcomes, strict=True):
-                self._tell(*each)
+            for each, (value, error) in zip(new, outcomes, strict=True):
+                self._tell(each, value, error)
             self.evaluations += new
 
-    def _tell(self, evaluation: CandidateEvaluation, outcome: CandidateOutcome) -> None:
+    def _tell(self, evaluation: CandidateEvaluation, value: float, error: str) -> None:
         setting: Any = evaluation.setting
-        fields: dict[str, Any] = {"result": evaluation.folds, "starts": 1, "failures": int(outcome.failed)}
+        if not error and not abs(value) <= LARGEST:  # or NaN
+            error = f"the score is {value}"
+        fields: dict[str, Any] = {"result": evaluation.folds, "starts": 1, "failures": int(bool(error))}
         with nullcontext() if self.recording is None else self.recording.ending(**fields):
-            if outcome.failed:
-                self.policy.tell_failure(setting, error=outcome.error)
+            if error:
+                self.policy.tell_failure(setting, error=error)
             else:
-                self.policy.tell(setting, outcome.value)
+                self.policy.tell(setting, value)
 
     # ---- candidates
 
@@ -170,12 +145,8 @@ class CandidateSearch:
     def _listed(self) -> Floats | None:
         """Return all points (k, p) of a small space; None for others."""
         size = self.space.size
-        if size is None or size > MOST_LISTED:
-            return None
-        numbers = [kind.first + np.arange(kind.count or 0) for kind in self.space.kinds]
-        points, _ = self.space.parse(np.array(list(itertools.product(*numbers))))
-        points = np.unique(points, axis=0)
-        return points if self.space.where is None else points[self.space.fulfilled(points)]
+        return None if size is None or size > MOST_LISTED else every_setting(self.space).points()
 
     def _key(self, setting: Setting) -> tuple[float, ...]:
-        return tuple(_point(self.space, setting).tolist())
+        points, _ = self.space.parse(setting)
+        return tuple(points[0].tolist())

@@ -33,7 +33,7 @@ from sklearn.utils.validation import _check_method_params
 
 from scalable_bandits import checks, identity
 from scalable_bandits.execution.connect import connect
-from scalable_bandits.integrations.candidate_search import CandidateOutcome, CandidateSearch, Fold, Setting
+from scalable_bandits.integrations.candidate_search import CandidateSearch, Fold, Setting
 from scalable_bandits.integrations.param_distributions import ParameterMap, labelled
 from scalable_bandits.policies import GPEI, Policy
 from scalable_bandits.posteriors.placement import threads_of
@@ -51,8 +51,8 @@ def described(value: Any) -> Any:
     """
     if isinstance(value, np.generic):
         value = value.item()
-    if value is None or isinstance(value, str | bool | int | float):
-        return repr(value) if isinstance(value, float) and not math.isfinite(value) else value  # NaN is not NaN
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)  # NaN is not equal to itself
     if hasattr(value, "get_params") and not isinstance(value, type):
         parameters = {name: described(each) for name, each in value.get_params(deep=False).items()}
         return {"class": f"{type(value).__module__}:{type(value).__qualname__}", **parameters}
@@ -61,20 +61,8 @@ def described(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [described(each) for each in value]
     if hasattr(value, "__array__"):
-        return digest(value)
+        return joblib.hash(value)
     return identity.described(value)
-
-
-def digest(data: Any) -> str:
-    """Return the digest of data.
-
-    Parameters
-    ----------
-    data
-        Array (...,), data frame, sparse matrix or list.
-    """
-    found: str = joblib.hash(data)
-    return found
 
 
 TRIED = 16  # number of random settings that are set before a search, to find names that are wrong
@@ -286,7 +274,9 @@ class BanditSearchCV(BaseSearchCV):
             checks.refuse(
                 "cv", f"{len(folds)} folds of {splitter}, which says {count}", "as many as it says, at least one"
             )
-        if self.store is not None and digest(folds) != digest(list(splitter.split(X, y, **routed.splitter.split))):
+        if self.store is not None and joblib.hash(folds) != joblib.hash(
+            list(splitter.split(X, y, **routed.splitter.split))
+        ):
             allowed = (
                 "folds that are always the same, since the store continues the search: give an integer random_state"
             )
@@ -336,7 +326,7 @@ class BanditSearchCV(BaseSearchCV):
         parts = {"X": data.X, "y": data.y, "folds": data.folds, **params}
         values = labelled(parameters.targets)  # a space knows no more of them than a short text
         found: dict[str, Any] = described({**plain, "objective": objective, **({"values": values} if values else {})})
-        return {**found, "data": {k: digest(v) for k, v in parts.items()}}
+        return {**found, "data": {k: joblib.hash(v) for k, v in parts.items()}}
 
     # ---- the search
 
@@ -374,12 +364,12 @@ class BanditSearchCV(BaseSearchCV):
         )  # fmt: skip
         return [out[first : first + count] for first in range(0, total, count)]
 
-    def _outcome(self, folds: list[Fold]) -> CandidateOutcome:
-        """Return what the policy is told of a candidate: the mean of the score that is maximised."""
+    def _outcome(self, folds: list[Fold]) -> tuple[float, str]:
+        """Return what the policy is told of a candidate: the mean of the score that is maximised, or an error."""
         failures = [fold["fit_error"] for fold in folds if fold["fit_error"] is not None]
         if failures:
-            return CandidateOutcome.of(np.nan, failures[0].strip().rpartition("\n")[2])
-        return CandidateOutcome.of(float(np.mean([self._objective(fold["test_scores"]) for fold in folds])))
+            return np.nan, failures[0].strip().rpartition("\n")[2] or "the fit failed"
+        return float(np.mean([self._objective(fold["test_scores"]) for fold in folds])), ""
 
     def _objective(self, scores: Any) -> Any:
         """Return the score that is maximised, of one score or of several by name."""

@@ -97,5 +97,4 @@ def _read(path: Path, campaign: Campaign) -> tuple[Settings, Floats]:
     *columns, values = rows.T
     table = read({**dict(zip(campaign.columns, columns, strict=True)), campaign.measured: values})
     settings, measured = arms_of(table, campaign.measured, list(campaign.columns))
-    measured = -measured if campaign.minimize else measured
-    return settings, measured[:, 0] if measured.shape[1] == 1 else measured
+    return settings, -measured if campaign.minimize else measured

@@ -15,6 +15,7 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments.noise import Noise
 from scalable_bandits.environments.published.sources import BOCODE, PublishedTable, Source, cached, check_name
+from scalable_bandits.environments.tables import distinct
 from scalable_bandits.spaces import Points
 
 _RPART = "minsplit minsplit.na minbucket cp maxdepth maxdepth.na"
@@ -101,33 +102,5 @@ def _pool(path: Path, key: str) -> tuple[Points, Floats]:
     """Read the distinct rows of a pool, and their accuracies (n, r), or (n,) if no row is repeated."""
     with np.load(path, allow_pickle=False) as file:
         table = np.asarray(file[key], dtype=np.float64)
-    rows, measured = distinct(table[:, :-1], table[:, -1])
-    return Points(rows), checks.frozen(measured[:, 0] if measured.shape[1] == 1 else measured)
-
-
-def distinct(rows: Floats, values: Floats) -> tuple[Floats, Floats]:
-    """Gather the values of equal rows.
-
-    Parameters
-    ----------
-    rows
-        Rows (k, d).
-    values
-        Values (k,) of the rows.
-
-    Returns
-    -------
-    rows : ndarray
-        Distinct rows (n, d), in the order in which they come first.
-    measured : ndarray
-        Values (n, r) of the distinct rows, NaN where one has fewer than r.
-    """
-    _, first, sorted_place = np.unique(rows + 0.0, axis=0, return_index=True, return_inverse=True)  # -0.0 becomes 0.0
-    order = np.argsort(first)
-    place = np.argsort(order)[sorted_place.ravel()]  # number of each row among the distinct ones
-    by_place = np.argsort(place, kind="stable")
-    counts = np.bincount(place)
-    repeat = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-    measured = np.full((len(counts), int(counts.max())), np.nan)
-    measured[place[by_place], repeat] = values[by_place]
-    return rows[first[order]], measured
+    rows, measured = distinct(table[:, :-1], table[:, -1:])
+    return Points(rows), checks.frozen(measured)

