@@ -64,11 +64,12 @@ class Settings(NamedSpace, FiniteSpace):
 
     space: SearchSpace = attrs.field(alias="parameters", converter=_search_space)
     _given: Any = attrs.field(alias="settings", default=None)
+    _rows: Points = attrs.field(init=False)  # points (n, p) of all candidates
 
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "_parameters", self.space._parameters)
-        object.__setattr__(self, "_given", None if self._given is None else self._listed())
-        _ = self._rows  # raises ValueError if there is no setting
+        object.__setattr__(self, "_rows", Points(self._combinations() if self._given is None else self._listed()))
+        object.__setattr__(self, "_given", None if self._given is None else self._rows.array)
 
     def _listed(self) -> Floats:
         """Return the points (n, p) of the settings that were given."""
@@ -77,12 +78,7 @@ class Settings(NamedSpace, FiniteSpace):
             checks.refuse("settings", self._given, "a list of settings (dicts), or points (n, p), at least one")
         rows = list(self._given)
         points = rows if isinstance(rows[0], Mapping) else checks.finite("settings", rows, ndim=2)
-        return checks.frozen(self.space.check(points))
-
-    @functools.cached_property
-    def _rows(self) -> Points:
-        """Points (n, p) of all candidates."""
-        return Points(self._combinations() if self._given is None else self._given)
+        return self.space.check(points)
 
     def _combinations(self) -> Floats:
         """Return the points (n, p) of all combinations of values that exist and are allowed."""

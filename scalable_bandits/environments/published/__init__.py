@@ -5,11 +5,9 @@ missing, `DataMissing` names the command that installs it. `SOURCES` has the pac
 """
 
 from scalable_bandits.environments.published.bbob import BBOB
+from scalable_bandits.environments.published.bocode import HPOB, LCBench, SilverNanoparticles
 from scalable_bandits.environments.published.chemistry import Chemistry
 from scalable_bandits.environments.published.hpo import HPOBench, HPOLib, NASBench201
-from scalable_bandits.environments.published.hpob import HPOB
-from scalable_bandits.environments.published.lcbench import LCBench
-from scalable_bandits.environments.published.materials import SilverNanoparticles
 from scalable_bandits.environments.published.ratings import Volcano, load_movielens
 from scalable_bandits.environments.published.sources import SOURCES, Source
 

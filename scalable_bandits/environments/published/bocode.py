@@ -1,7 +1,8 @@
-"""Pools of hyperparameters of the benchmark HPO-B. Source: Pineda-Arango, Jomaa, Wistuba & Grabocka 2021.
+"""Tables of the package bocode: pools of HPO-B, networks of LCBench, and silver nanoparticles.
 
-Read from a file of the package bocode. Its authors took logarithms of columns that HPO-B has on a linear scale, and
-scaled all columns to [0, 1], as FixedHPO-B does.
+HPO-B: Pineda-Arango, Jomaa, Wistuba & Grabocka 2021; its authors' file has logarithms of columns that HPO-B has
+on a linear scale, and scales all columns to [0, 1], as FixedHPO-B does. LCBench: Zimmer, Lindauer & Hutter 2021. Silver
+nanoparticles: Mekki-Berrada et al. 2021.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.environments.noise import Noise
 from scalable_bandits.environments.published.sources import BOCODE, PublishedTable, Source, cached, check_name
 from scalable_bandits.environments.tables import distinct
-from scalable_bandits.spaces import Points
+from scalable_bandits.spaces import Integer, Parameter, Points, Real, SearchSpace, Settings
 
 _RPART = "minsplit minsplit.na minbucket cp maxdepth maxdepth.na"
 _SVM = "cost gamma gamma.na degree degree.na kernel.ohe._INVALID kernel.ohe._linear kernel.ohe._polynomial"
@@ -104,3 +105,102 @@ def _pool(path: Path, key: str) -> tuple[Points, Floats]:
         table = np.asarray(file[key], dtype=np.float64)
     rows, measured = distinct(table[:, :-1], table[:, -1:])
     return Points(rows), checks.frozen(measured)
+
+
+NETWORKS: dict[str, Parameter] = {  # in the order of the file; the scales are those on which the values are uniform
+    "batch_size": Integer(16, 512, log=True),
+    "learning_rate": Real(1e-4, 1e-1, log=True),
+    "max_dropout": Real(0.0, 1.0),
+    "max_units": Integer(64, 1024, log=True),
+    "momentum": Real(0.1, 0.99, log=True),
+    "num_layers": Integer(1, 4),
+    "weight_decay": Real(1e-5, 1e-1),
+}
+
+
+class LCBench(PublishedTable):
+    """Validation accuracy, in per cent, of a network after training, at 2,000 settings of seven parameters.
+
+    The settings are the same for all data sets, and each was measured once. The file has all numbers in 32 bits, so a
+    learning rate of 0.001 is 0.0010000000474974513 here.
+
+    Parameters
+    ----------
+    dataset
+        Name of the data set, one of `DATASETS`.
+    noise, seed
+        Noise that is added, none if not given; seed of the noise.
+
+    Attributes
+    ----------
+    DATASETS : tuple of str
+        Names of the data sets.
+
+    Raises
+    ------
+    ValueError
+        If the data set is unknown.
+    DataMissing
+        If the package bocode is not installed.
+    """
+
+    SOURCE: ClassVar[Source] = BOCODE
+    DATASETS: ClassVar[tuple[str, ...]] = (
+        "APSFailure", "Amazon_employee_access", "Australian", "Fashion_MNIST", "KDDCup09_appetency", "MiniBooNE",
+        "adult", "airlines", "albert", "bank_marketing", "blood_transfusion_service_center", "car", "christine",
+        "cnae_9", "connect_4", "covertype", "credit_g", "dionis", "fabert", "helena", "higgs", "jannis", "jasmine",
+        "jungle_chess_2pcs_raw_endgame_complete", "kc1", "kr_vs_kp", "mfeat_factors", "nomao", "numerai28_6",
+        "phoneme", "segment", "shuttle", "sylvine", "vehicle", "volkert",
+    )  # fmt: skip
+
+    def __init__(self, dataset: str, *, noise: Noise | None = None, seed: int = 0):
+        self.dataset = check_name("dataset", dataset, self.DATASETS)
+        settings, values = _networks(BOCODE.file("opt_problems", "hpo", "data", "lcbench_data.npz"), dataset)
+        super().__init__(settings, values, noise, seed, dataset=dataset)
+
+
+@cached
+def _networks(path: Path, dataset: str) -> tuple[Settings, Floats]:
+    """Read the settings of a data set, and their accuracies (n,)."""
+    with np.load(path, allow_pickle=False) as file:
+        table = np.asarray(file[dataset], dtype=np.float64)
+    return Settings(SearchSpace(NETWORKS), table[:, :-1]), checks.frozen(table[:, -1].copy())
+
+
+FLOWS = ("QAgNO3", "Qpva", "Qtsc", "Qseed", "Qtot")  # as in the file, without the units
+
+
+class SilverNanoparticles(PublishedTable):
+    """Minus the loss of silver nanoparticles at 164 settings of five flows, each measured 4 to 48 times.
+
+    The loss is that between the measured spectrum and the one that is wanted; it has no unit. A pull returns one of the
+    measurements. QAgNO3, Qpva, Qtsc and Qseed are flows in per cent of the total flow Qtot, which is in microlitres a
+    minute. The four flows add up to less than 100 per cent.
+
+    Parameters
+    ----------
+    noise, seed
+        Noise that is added, none if not given; seed of the choice of measurements and of the noise.
+
+    Raises
+    ------
+    DataMissing
+        If the package bocode is not installed.
+    """
+
+    SOURCE: ClassVar[Source] = BOCODE
+
+    def __init__(self, *, noise: Noise | None = None, seed: int = 0):
+        settings, measured = _flows(BOCODE.file("opt_problems", "materials", "data", "AgNP_dataset.csv"))
+        super().__init__(settings, measured, noise, seed)
+
+
+@cached
+def _flows(path: Path) -> tuple[Settings, Floats]:
+    """Read the settings, and minus the losses (n, r) that were measured."""
+    from scalable_bandits.environments.table_columns import arms_of, read  # late, since pandas is heavy
+
+    *columns, losses = np.loadtxt(path, delimiter=",", skiprows=1, encoding="utf-8-sig").T
+    table = read({**dict(zip(FLOWS, columns, strict=True)), "loss": losses})
+    settings, measured = arms_of(table, "loss", list(FLOWS))
+    return settings, -measured
