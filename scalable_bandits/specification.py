@@ -38,19 +38,6 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f"{hint}known: {', '.join(names)}"
 
 
-def parameters(value: Any) -> dict[str, Any] | None:
-    """Return the arguments that rebuild a specification, by name; None for any other value.
-
-    Parameters
-    ----------
-    value
-        Specification, instance of another attrs class, or any other value.
-    """
-    if isinstance(value, Specification):
-        return value.parameters()
-    return _fields(value) if attrs.has(type(value)) else None
-
-
 def _fields(value: Any) -> dict[str, Any]:
     """Return the arguments of an attrs class with which an instance was made, by name."""
     return {field.alias: getattr(value, field.name) for field in attrs.fields(type(value)) if field.init}
@@ -63,35 +50,33 @@ def _listed(array: np.ndarray) -> Any:
     return np.where(np.isnan(array), None, array).tolist()  # type: ignore[call-overload]
 
 
-def plain(value: Any, array: Callable[[np.ndarray], Any] = _listed) -> Any:
+def plain(value: Any, array: Callable[[np.ndarray], Any] = _listed, *, named: bool = False) -> Any:
     """Convert a specification, or a value inside one, to JSON-ready data.
 
     Parameters
     ----------
     value
-        Specification, number, string, array, or a list, tuple or dict of such values.
+        Specification, instance of another attrs class, number, string, array, or a list, tuple or dict of such values.
     array
         Function that converts an array (...,) of any shape. Default: to nested lists.
+    named
+        Whether functions and unknown objects are replaced by ``{"function": "module:name"}``.
 
     Raises
     ------
     TypeError
-        If the value contains a function, because code is never written to a specification.
+        If the value contains a function and `named` is not set, because code is never written to a specification.
     """
-    return _data(value, array, named=False)
-
-
-def _data(value: Any, array: Callable[[np.ndarray], Any], named: bool) -> Any:
-    """Convert as `plain` does; functions and unknown objects are replaced by their names if `named` is set."""
-    arguments = parameters(value)
-    if arguments is not None:
-        told = value.identified if named and isinstance(value, Specification) else ()
-        each = {key: described(v) if key in told else _data(v, array, named) for key, v in arguments.items()}
+    own = isinstance(value, Specification)
+    if own or attrs.has(type(value)):
+        arguments = value.parameters() if own else _fields(value)
+        told = value.identified if own and named else ()
+        each = {key: described(v) if key in told else plain(v, array, named=named) for key, v in arguments.items()}
         return {"type": type_name(type(value)), **each}
     if isinstance(value, Mapping):
-        return {str(key): _data(each, array, named) for key, each in value.items()}
+        return {str(key): plain(each, array, named=named) for key, each in value.items()}
     if isinstance(value, tuple | list):
-        return [_data(each, array, named) for each in value]
+        return [plain(each, array, named=named) for each in value]
     if isinstance(value, np.ndarray) and value.ndim:
         return array(value)
     if isinstance(value, np.ndarray | np.generic):
@@ -142,17 +127,6 @@ def imported(argument: str, name: str, what: str) -> Any:
     return found
 
 
-def describe(value: Any, array: Callable[[np.ndarray], Any] = _listed) -> Any:
-    """Convert like `plain`, but replace functions and unknown objects by ``{"function": "module:name"}``.
-
-    Parameters
-    ----------
-    value, array
-        Value to convert, and converter of arrays (...,), as in `plain`.
-    """
-    return _data(value, array, named=True)
-
-
 LARGE = 64  # numbers; larger arrays are stored as arrays, and a description contains only their digests
 
 
@@ -181,7 +155,7 @@ def specify(parts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndar
         inputs[digest] = whole
         return {"array": digest, "shape": list(array.shape), "dtype": array.dtype.name}
 
-    return {name: describe(value, shorten) for name, value in parts.items()}, inputs
+    return {name: plain(value, shorten, named=True) for name, value in parts.items()}, inputs
 
 
 def array_digest(array: np.ndarray) -> str:
@@ -201,7 +175,7 @@ def differences(stored: Any, given: Any, name: str = "") -> list[str]:
     Parameters
     ----------
     stored, given
-        Descriptions, as `describe` returns them.
+        Descriptions, as `specify` returns them.
     name
         Name of the described object, with which each line begins.
     """
@@ -259,7 +233,7 @@ def _defaults(kind: Any) -> dict[str, Any]:
     if known is None or not attrs.has(known):
         return {}
     fields = [field for field in attrs.fields(known) if field.init and not isinstance(field.default, attrs.Factory)]  # type: ignore[arg-type]
-    return {field.alias: describe(field.default) for field in fields if field.default is not attrs.NOTHING}
+    return {field.alias: plain(field.default, named=True) for field in fields if field.default is not attrs.NOTHING}
 
 
 def _shown(value: Any, missing: object = None) -> str:

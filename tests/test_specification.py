@@ -14,7 +14,7 @@ import pytest
 
 import scalable_bandits as sb
 from scalable_bandits.kernels import Kernel
-from scalable_bandits.specification import Specification, describe, nearest, plain
+from scalable_bandits.specification import Specification, nearest, plain
 
 KERNELS = [
     sb.RBF(0.2),
@@ -180,9 +180,9 @@ class TestPlain:
 def test_describe_names_functions() -> None:
     """For the record, a function is its name; the whole is JSON-ready."""
     policy = sb.IGPUCB(sb.Arms(2), sb.Covariance(np.eye(2)), prior_mean=np.zeros(2), information_gain=math.log1p)
-    data = json.loads(json.dumps(describe(policy)))
+    data = json.loads(json.dumps(plain(policy, named=True)))
     assert data["type"] == "IGPUCB"
     assert data["information_gain"] == {"function": "math:log1p"}
     assert data["prior_mean"] == [0.0, 0.0]
     assert data["space"] == {"type": "Arms", "count": 2}
-    assert describe({"f": functools.partial(max, 1)}) == {"f": {"function": "functools:partial"}}
+    assert plain({"f": functools.partial(max, 1)}, named=True) == {"f": {"function": "functools:partial"}}

@@ -24,7 +24,7 @@ import scalable_bandits as sb
 from scalable_bandits.cli import app
 from scalable_bandits.identity import code_of, identity_of, undescribed
 from scalable_bandits.integrations.sklearn import BanditSearchCV
-from scalable_bandits.specification import describe, differences
+from scalable_bandits.specification import differences, plain
 from scalable_bandits.store import ObservationStore
 from scalable_bandits.studies import Problem, Replicate, Study
 
@@ -34,8 +34,8 @@ PAIRS = PLANS.flatmap(lambda plan: st.tuples(st.just(plan), changed(plan) | PLAN
 
 def compare(stored: Plan, given: Plan) -> None:
     """Compare two spaces as a store does: they fit where they mean the same."""
-    one = json.loads(json.dumps(describe({"space": stored.make()})))
-    other = describe({"space": given.make()})
+    one = json.loads(json.dumps(plain({"space": stored.make()}, named=True)))
+    other = plain({"space": given.make()}, named=True)
     assert undescribed(other) is None
     assert (differences(one, other) == []) == (stored == given)
 
@@ -209,7 +209,7 @@ def test_any_two_spaces_by_every_way(way: str, data: st.DataObject, tmp_path_fac
     place = tmp_path_factory.mktemp("runs") / "run"
     before = run(first.make(), place, 1)
     if first == second:
-        assert describe(run(second.make(), place, 1)) == describe(before)
+        assert plain(run(second.make(), place, 1), named=True) == plain(before, named=True)
         return
     with pytest.raises(sb.SpecificationDiffers):
         run(second.make(), place, 1)
