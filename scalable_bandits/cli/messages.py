@@ -8,14 +8,22 @@ from __future__ import annotations
 import math
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import textwrap
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich import box
+from rich.cells import cell_len
+from rich.table import Table
 from rich.text import Text
 
+from scalable_bandits.checks import showable
 from scalable_bandits.terminal import PlainConsole
+
+if TYPE_CHECKING:
+    from scalable_bandits.report.blocks import Block
 
 console = PlainConsole()
 errors = PlainConsole(stderr=True)
@@ -29,6 +37,10 @@ CLASSES = Annotated[
     typer.Option("--class", metavar="NAME", help="Class of yours to import, as module:Class; may be repeated."),
 ]
 JSON = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for scripts.")]
+
+
+ABOVE = ("case", "T", "growth of")  # columns of a table that become lines above its rows
+LEAST_WIDTH = 24  # at which such lines are wrapped; names of policies never are
 
 
 @contextmanager
@@ -84,6 +96,37 @@ def say_imports(classes: Sequence[str]) -> None:
 def say(heading: str, what: object, colour: str = "red") -> None:
     """Print a message with a coloured heading to standard error."""
     errors.print(Text.assemble((f"{heading}:", colour), f" {what}"), soft_wrap=True)
+
+
+def show_table(block: Block, without: Collection[str] = ()) -> None:
+    """Print a table of a report; case, horizon and what grows, where there are several, as a line above its rows.
+
+    Parameters
+    ----------
+    block
+        The table.
+    without
+        Headings of columns that are not printed.
+    """
+    every = list(enumerate(block.headings))
+    above = [i for i, heading in every if heading in ABOVE]
+    shown = [i for i, heading in every if heading not in (*ABOVE, *without)]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for i in shown:
+        number = i >= len(block.headings) - block.numbers
+        table.add_column(block.headings[i], justify="right" if number else "left", no_wrap=i == shown[0])
+    width = max([LEAST_WIDTH, *(cell_len(row[shown[0]]) for row in block.rows)])
+    last: list[str] = []
+    for row in block.rows:
+        named = [f"T = {row[i]}" if block.headings[i] == "T" else row[i] for i in above]
+        if named != last:
+            table.add_section()
+            table.add_row(Text(textwrap.fill(", ".join(named), width), style="bold"))
+        last = named
+        table.add_row(*(Text(showable(row[i], console.encoding)) for i in shown))  # before the columns have widths
+    console.print(Text(f"\n{block.title}", style="italic"), table)
+    if block.text:
+        console.print(Text(block.text, style="dim italic"))
 
 
 def print_json(value: Any) -> None:

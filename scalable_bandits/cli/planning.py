@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
-from scalable_bandits.cli.messages import CLASSES, JSON, console, print_json, refusals
+from scalable_bandits.cli.messages import CLASSES, JSON, console, print_json, refusals, show_table
 from scalable_bandits.cli.studies import FUNCTION, STUDY, load, one_or_all, read_axes
 
 if TYPE_CHECKING:
@@ -50,10 +48,7 @@ def plan(
     if json:
         print_json(_record(found))
         return
-    console.print(_runs_table(found))
-    if found.rounds:
-        console.print(_rounds_table(found))
-    console.print(_workers_table(found))
+    _show_tables(found)
     notes = [
         "1 worker: this process; busy: share of the time in which workers play; memory: of the most demanding runs at "
         "the same time",
@@ -92,54 +87,31 @@ def _machine(found: Plan) -> list[str]:
     return said
 
 
-def _rounds_table(found: Plan) -> Table:
-    """Tabulate a round of the policies whose shards are on workers."""
-    from scalable_bandits.cli.study_output import duration_in_words
+def _show_tables(found: Plan) -> None:
+    """Print what a run of each policy takes, a round of those whose shards are on workers, and the whole study."""
+    from scalable_bandits.report.blocks import table
+    from scalable_bandits.report.numbers import bytes_in_words, duration_in_words
 
-    counts = list(dict.fromkeys(each.workers for each in found.rounds))
-    table = Table(title="\na round, its shards on so many workers", title_justify="left")
-    table.add_column("policy")
-    for count in counts:
-        table.add_column(f"{count:,}", justify="right", no_wrap=True)
-    table.add_column("more do not pay than", justify="right")
-    for row in dict.fromkeys((each.case, each.policy) for each in found.rounds):
-        mine = {each.workers: each for each in found.rounds if (each.case, each.policy) == row}
-        cells = [duration_in_words(mine[count].seconds) for count in counts]
-        table.add_row(", ".join(row), *cells, f"{mine[counts[0]].enough:,}")
-    return table
-
-
-def _runs_table(found: Plan) -> Table:
-    """Tabulate what a run of each policy takes."""
-    from scalable_bandits.cli.study_output import bytes_in_words, duration_in_words
-
-    table = Table(title=f"{found.study}: what a run takes, after the rounds that were played", title_justify="left")
-    table.add_column("policy")
-    for heading in ("rounds", "played", "a run", "memory", "runs"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    last, several = "", len({row.case for row in found.rows}) > 1
-    for row in found.rows:
-        if several and row.case != last:
-            table.add_section()
-            table.add_row(Text(row.case, style="bold"))
-        last = row.case
-        table.add_row(
-            row.policy, f"{row.rounds:,}", "all" if row.found.whole else f"{row.found.rounds:,}",
-            duration_in_words(row.found.seconds), bytes_in_words(row.found.memory), f"{row.runs:,}",
-        )  # fmt: skip
-    return table
-
-
-def _workers_table(found: Plan) -> Table:
-    """Tabulate the study on so many workers."""
-    from scalable_bandits.cli.study_output import bytes_in_words, duration_in_words
-
-    table = Table(title="\nthe study", title_justify="left")
-    for heading in ("workers", "time", "busy", "memory", "messages"):
-        table.add_column(heading, justify="right")
-    for each in found.workers:
-        table.add_row(
-            f"{each.workers:,}", duration_in_words(each.seconds), f"{each.busy:.0%}", bytes_in_words(each.memory),
-            f"{each.messages:,}",
-        )  # fmt: skip
-    return table
+    runs = [
+        {"case": row.case, "policy": row.policy, "rounds": f"{row.rounds:,}",
+         "played": "all" if row.found.whole else f"{row.found.rounds:,}",
+         "a run": duration_in_words(row.found.seconds), "memory": bytes_in_words(row.found.memory),
+         "runs": f"{row.runs:,}"}
+        for row in found.rows
+    ]  # fmt: skip
+    show_table(table(f"{found.study}: what a run takes, after the rounds that were played", runs, 5))
+    rounds: dict[tuple[str, str], dict[str, str]] = {}
+    for each in found.rounds:
+        row = rounds.setdefault((each.case, each.policy), {"case": each.case, "policy": each.policy})
+        row[f"{each.workers:,}"] = duration_in_words(each.seconds)
+    for each in found.rounds:
+        rounds[each.case, each.policy]["more do not pay than"] = f"{each.enough:,}"
+    if rounds:
+        text = "a round, its shards on so many workers"
+        show_table(table(text, rounds.values(), len({each.workers for each in found.rounds}) + 1))
+    studies = [
+        {"workers": f"{each.workers:,}", "time": duration_in_words(each.seconds), "busy": f"{each.busy:.0%}",
+         "memory": bytes_in_words(each.memory), "messages": f"{each.messages:,}"}
+        for each in found.workers
+    ]  # fmt: skip
+    show_table(table("the study", studies, 5))

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich import box
-from rich.table import Table
 
 from scalable_bandits.cli.messages import (
     CLASSES,
@@ -23,9 +21,12 @@ from scalable_bandits.cli.messages import (
     resume_command,
     say,
     say_imports,
+    show_table,
 )
 
 if TYPE_CHECKING:
+    import xarray
+
     from scalable_bandits.studies import Study
 
 STUDY = "Name of a study (see `list`), or a study file (.toml)."
@@ -51,6 +52,7 @@ MADE = {
 
 def list_studies(json: JSON = False) -> None:
     """List the named studies and how long each takes."""
+    from scalable_bandits.report.blocks import table
     from scalable_bandits.studies import Study
 
     known = sorted(Study.registry.items())
@@ -58,18 +60,14 @@ def list_studies(json: JSON = False) -> None:
         keys = ("name", "title", "source", "replicates", "horizon", "duration", "needs_data", "packages", "cases")
         print_json([{key: getattr(study, key) for key in keys} for _, study in known])
         return
-    table = Table(title="scalable-bandits run STUDY", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("study", "figure", "size", "takes", "needs"):
-        table.add_column(heading, no_wrap=True, min_width=max(map(len, Study.registry)) if heading == "study" else None)
-    wide = console.width >= WIDE
-    if wide:
-        table.add_column("what it shows", overflow="fold")
-    for name, study in known:
-        figure, size = study.source.rpartition(", ")[2], f"{study.replicates} x {study.horizons[-1]:,}"
-        table.add_row(name, figure, size, study.duration, _needs(study), *[study.title] * wide)
-    table.caption = "size: replicates x rounds, of the longest horizon\n" + EXTRA
-    table.caption_justify = "left"
-    console.print(table)
+    rows = [
+        {"study": name, "figure": study.source.rpartition(", ")[2],
+         "size": f"{study.replicates} x {study.horizons[-1]:,}", "takes": study.duration, "needs": _needs(study),
+         "what it shows": study.title}
+        for name, study in known
+    ]  # fmt: skip
+    text = f"size: replicates x rounds, of the longest horizon\n{EXTRA}"
+    show_table(table("scalable-bandits run STUDY", rows, 0, text), ["what it shows"] if console.width < WIDE else [])
 
 
 def _needs(study: Study) -> str:
@@ -210,8 +208,8 @@ def _say_if_long(study: Study, options: dict[str, Any], store: str | Path | None
     """Say how long a study will take if that is long, unless it is a small one or its store has a part of it."""
     if not options or (store is not None and Path(store).is_dir()):
         return
-    from scalable_bandits.cli.study_output import duration_in_words
     from scalable_bandits.planning import forecast
+    from scalable_bandits.report.numbers import duration_in_words
 
     sizes = {name: value for name, value in options.items() if name not in ("seed", "on")}
     with suppress(Exception):  # whatever cannot be played: the run itself says it
@@ -261,15 +259,6 @@ def run_study(
     `function` and `classes` are names of the user's, which the command for resuming repeats. With `json` set nothing is
     printed; with `skips` set `DataMissing` passes.
     """
-    from scalable_bandits.analysis import all_exponents
-    from scalable_bandits.cli.study_output import (
-        costs_of,
-        costs_table,
-        exponents_table,
-        published_table,
-        record_of,
-        regret_table,
-    )
     from scalable_bandits.environments import DataMissing
     from scalable_bandits.report.study_files import save
 
@@ -288,14 +277,45 @@ def run_study(
     seconds = time.perf_counter() - started
     files = [str(file) for file in save(chosen, result, folder, data=store is None)]
     if not json:
-        console.print(regret_table(result))
-        if "seconds" in result:
-            console.print(costs_table(costs_of(result)))
-            console.print(exponents_table(all_exponents(result), chosen.expected))
-        if chosen.published is not None:
-            console.print(published_table(chosen.published(result)))
+        _show_tables(chosen, result)
         console.print(f"{seconds:.1f} s. Saved: {', '.join(files)}", soft_wrap=True)
-    return {**record_of(chosen, result), "seconds": seconds, "files": files}
+    return {**_record_of(chosen, result), "seconds": seconds, "files": files}
+
+
+def _show_tables(study: Study, result: xarray.Dataset) -> None:
+    """Print the tables of a study's result."""
+    from scalable_bandits.analysis import BEST, horizons_of
+    from scalable_bandits.report import study_tables as tables
+
+    replicates, rounds = result.sizes["replicate"], " and ".join(f"{each:,}" for each in horizons_of(result))
+    size = f"{replicates} replicate{'s' * (replicates > 1)} x {rounds} rounds"
+    title = f"{result.attrs['title']}\n{'; '.join(filter(None, [result.attrs['source'], size]))}"
+    show_table(tables.regrets_table(result)._replace(title=title), without=("runs", "95 % interval"))
+    more = [tables.ranks_table(result)] if study.measure == BEST and result.sizes["case"] > 1 else []
+    if "seconds" in result:
+        more += [tables.costs_table(result), tables.exponents_table(result, study.expected)]
+    for block in [*more, tables.published_table(study, result)]:
+        if block.rows:
+            show_table(block, without=("runs",))
+
+
+def _record_of(study: Study, result: xarray.Dataset) -> dict[str, Any]:
+    """Return what was run, the table of regrets and the comparison with published numbers, as plain data."""
+    from scalable_bandits.analysis import all_exponents, means
+    from scalable_bandits.report.study_tables import costs_of
+
+    attributes = {name: result.attrs[name] for name in ("study", "title", "source", "unit", "seed", "version")}
+    timed: dict[str, Any] = {}
+    if "seconds" in result:
+        timed = {"costs": costs_of(result), "exponents": [row._asdict() for row in all_exponents(result)]}
+    published = [] if study.published is None else study.published(result)
+    return {
+        **attributes, "replicates": result.sizes["replicate"], "horizon": int(result["round"][-1]),
+        "planned": {"replicates": study.replicates, "horizon": study.horizons[-1]},
+        "table": [row._asdict() for row in means(result)],
+        **timed,
+        "published": [row._asdict() for row in published],
+    }  # fmt: skip
 
 
 def _kept(store: str | None) -> str:

@@ -6,12 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich import box
-from rich.table import Table
 from rich.text import Text
 
-from scalable_bandits.checks import showable
-from scalable_bandits.cli.messages import console, say
+from scalable_bandits.cli.messages import console, say, show_table
 from scalable_bandits.runs.readable import point_text
 
 if TYPE_CHECKING:
@@ -47,15 +44,11 @@ def plain_failures(failed: Sequence[Ticket]) -> list[dict[str, Any]]:
 
 def show_best(found: TuningResult) -> None:
     """Print the recommended and the best measured point as a table, and the former in one line with more digits."""
+    from scalable_bandits.report.blocks import Block
+
     summarized, best = found.summary(), found.recommended
-    title = Text(summarized.heading)  # not markup, here and below: a name may have brackets
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), title=title, title_justify="left")
-    table.add_column("", no_wrap=True)
-    for heading in summarized.columns:
-        table.add_column(heading, justify="right")
-    for row in summarized.rows:
-        table.add_row(*(Text(showable(cell, console.encoding)) for cell in row))  # before the columns have their widths
-    console.print(table)
+    numbers = len(summarized.columns)
+    show_table(Block("table", summarized.heading, ("", *summarized.columns), summarized.rows, numbers))
     if best.x is not None:
         line = f"best: {point_text(best.x)}, posterior mean {best.mean:.4g} +- {best.std:.2g}"
         console.print(Text(line), soft_wrap=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -55,6 +55,14 @@ def facts(pairs: Iterable[tuple[str, object]], title: str = "") -> Block:
     """Make a block of names and values; pairs whose value is None or empty are left out."""
     rows = [(name, str(value)) for name, value in pairs if value is not None and value != ""]
     return Block("facts", title, rows=rows)
+
+
+def table(title: str, rows: Iterable[Mapping[str, str]], numbers: int, text: str = "") -> Block:
+    """Make a table of cells by heading; a case or a horizon T that all rows have in common goes without saying."""
+    rows = list(rows)
+    headings = list(rows[0]) if rows else []
+    shown = [name for name in headings if name not in ("case", "T") or len({row[name] for row in rows}) > 1]
+    return Block("table", title, shown, [[row[name] for name in shown] for row in rows], numbers, text)
 
 
 def new_axes(width: float = SIZE[0], height: float = SIZE[1]) -> Axes:

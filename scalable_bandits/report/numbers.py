@@ -33,6 +33,26 @@ def number(value: float, digits: int = 4) -> str:
     return MISSING if math.isnan(value) else significant(value, digits)
 
 
+def estimate(value: float, error: float, digits: int = 4) -> str:
+    """Format a number with its standard error, which is left out if it is NaN."""
+    return number(value, digits) + ("" if math.isnan(error) else f" ± {significant(error, 2)}")
+
+
 def interval(low: float, high: float) -> str:
     """Format a confidence interval; NaN becomes a dash."""
     return MISSING if math.isnan(low) else f"{number(low, 3)} to {number(high, 3)}"
+
+
+def duration_in_words(value: float) -> str:
+    """Write seconds in a unit in which they are neither small nor many."""
+    long = ((86_400.0, 172_800.0, "days"), (3600.0, 7200.0, "h"), (60.0, 120.0, "min"), (1.0, 0.9995, "s"))
+    for size, least, unit in (*long, (1e-3, 0.9995e-3, "ms")):
+        if value >= least:
+            return f"{significant(value / size, 3)} {unit}"
+    return f"{significant(value * 1e6, 3)} us"
+
+
+def bytes_in_words(value: float) -> str:
+    """Write a number of bytes in kB, MB or GB."""
+    unit, size = next((each for each in (("GB", 1e9), ("MB", 1e6)) if value >= each[1]), ("kB", 1e3))
+    return f"{significant(value / size, 3)} {unit}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -13,79 +12,22 @@ import numpy as np
 from scalable_bandits import plots
 from scalable_bandits.analysis import (
     BEST,
-    Wins,
-    all_exponents,
-    case_ranks,
     complete,
-    differences,
     horizons_of,
-    means,
     measure_of,
     present,
-    ranks,
-    wins,
 )
 from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, new_axes, picture
 from scalable_bandits.report.machine import machine
-from scalable_bandits.report.numbers import interval, number
+from scalable_bandits.report.study_tables import (
+    costs_table,
+    differences_table,
+    exponents_table,
+    published_table,
+    ranks_table,
+    regrets_table,
+)
 from scalable_bandits.studies import Study, builders, files
-
-if TYPE_CHECKING:
-    import xarray
-
-
-def at(horizon: int, several: bool) -> tuple[str, ...]:
-    """Return the cells of a row that show its horizon: one if there are several horizons, and else none."""
-    return (f"{horizon:,}",) if several else ()
-
-
-def tuning_blocks(result: xarray.Dataset) -> list[Block]:
-    """Tabulate regrets of the best points with mean ranks by case, and ranks over all cases."""
-    return [_best_regrets(result), _ranks(result)]
-
-
-def _best_regrets(result: xarray.Dataset) -> Block:
-    several, ranked = len(horizons_of(result)) > 1, case_ranks(result)
-    rows = [
-        (r.case, r.policy, *at(r.horizon, several), str(r.runs), number(r.best, 3), number(r.best_standard_error, 2),
-         number(ranked.get((r.case, r.policy, r.horizon), math.nan), 3), number(r.regret), number(r.standard_error, 2),
-         number(r.fraction, 3))
-        for r in means(result)
-    ]  # fmt: skip
-    numbers = "runs", "best regret", "std. error", "mean rank", "cumulative regret", "std. error", "of uniform"
-    note = (
-        "Best regret: regret of the best point played, mean over the runs; mean rank: by best regret, over the "
-        "replicates of the case, equal ones share the average; of uniform: cumulative regret as a fraction of uniform "
-        "play's."
-    )
-    heads = ("case", "policy", *("T",) * several, *numbers)
-    return Block("table", "Regret of the best point", heads, rows, 7, note)
-
-
-def _ranks(result: xarray.Dataset) -> Block:
-    """Tabulate mean ranks over all cases, and how often each policy is better than the first."""
-    several, ranked = len(horizons_of(result)) > 1, ranks(result)
-    rows = []
-    for horizon in horizons_of(result):
-        here = [row for row in ranked if row.horizon == horizon]
-        first = here[0].policy if here else ""
-        compared: dict[str, Wins] = {}
-        if here:
-            compared = {row.policy: row for row in wins(result, first) if row.horizon == horizon}
-        for row in here:
-            one = compared.get(row.policy)  # None for the first
-            against, counts = "", [""] * 4
-            if one is not None:
-                against, counts = first, [str(one.wins), str(one.losses), str(one.ties), number(one.p_value, 2)]
-            rows.append((row.policy, *at(horizon, several), against, str(row.pairs), number(row.rank, 3), *counts))
-    note = (
-        "Mean rank by best regret over all cases and replicates (pairs); wins, losses and ties against the policy with "
-        "the least mean rank; p: two-sided sign test of wins against losses, too small because that policy was "
-        "selected on the same data."
-    )
-    numbers = "pairs", "mean rank", "wins", "losses", "ties", "p"
-    return Block("table", "Ranks", ("policy", *("T",) * several, "against", *numbers), rows, 6, note)
-
 
 if TYPE_CHECKING:
     import xarray
@@ -166,58 +108,12 @@ def _curves(result: xarray.Dataset) -> Section:
 
 
 def _tables(result: xarray.Dataset) -> Section:
-    """Tabulate mean regret, paired differences and fitted exponents."""
-    powers = [
-        (r.case, r.policy, r.quantity, "t" if r.over == "round" else r.over, f"{r.first:g} to {r.last:g}", str(r.runs),
-         number(r.exponent, 3), interval(r.low, r.high))
-        for r in all_exponents(result)
-    ]  # fmt: skip
-    power_heads = ("case", "policy", "quantity", "over", "range", "runs", "exponent", "95 % interval")
-    power_note = (
-        "Exponent b of a power law x^b fitted to the mean over the runs: of cumulative regret over the last decade of "
-        "rounds; over an axis from its first to its last value. The interval is that of the bootstrap over runs, which "
-        "is too narrow for fewer than five."
-    )
-    blocks = [
-        *(tuning_blocks(result) if measure_of(result) == BEST else [_regrets(result)]),
-        _differences(result),
-        Block("table", "Exponents of growth", power_heads, powers, 5, power_note),
-    ]
+    """Tabulate mean regret, paired differences, fitted exponents, and what the runs took."""
+    study = _named_study(result)
+    blocks = [regrets_table(result), *([ranks_table(result)] if measure_of(result) == BEST else [])]
+    blocks += [differences_table(result), exponents_table(result, {} if study is None else study.expected)]
+    blocks += [costs_table(result)] if "seconds" in result else []
     return Section("Tables", [block for block in blocks if block.rows])
-
-
-def _regrets(result: xarray.Dataset) -> Block:
-    """Tabulate mean cumulative regrets."""
-    several = len(horizons_of(result)) > 1
-    regrets = [
-        (r.case, r.policy, *at(r.horizon, several), str(r.runs), number(r.regret), number(r.standard_error, 2),
-         interval(r.low, r.high), number(r.average, 3), number(r.last_tenth, 3), number(r.fraction, 3))
-        for r in means(result)
-    ]  # fmt: skip
-    numbers = "runs", "regret", "std. error", "95 % interval", "per round", "last tenth", "of uniform"
-    note = (
-        "Mean cumulative regret over the runs. Per round: mean regret of one round; last tenth: the same over the last "
-        "tenth of the rounds; of uniform: regret as a fraction of uniform play's."
-    )
-    return Block("table", "Cumulative regret", ("case", "policy", *("T",) * several, *numbers), regrets, 7, note)
-
-
-def _differences(result: xarray.Dataset) -> Block:
-    """Tabulate paired differences from the best policy."""
-    several, tuning = len(horizons_of(result)) > 1, measure_of(result) == BEST
-    pairs = [
-        (r.case, r.policy, *at(r.horizon, several), r.against, str(r.runs), number(r.difference),
-         number(r.standard_error, 2), interval(r.low, r.high), f"{r.wins:.0%}")
-        for r in differences(result)
-    ]  # fmt: skip
-    numbers = "against", "pairs", "difference", "std. error", "95 % interval", "wins"
-    note = (
-        f"{'Regret of the best point' if tuning else 'Cumulative regret'} minus that of the policy with the least mean "
-        "regret, replicate by replicate; wins: share of the replicates "
-        "with less regret than that policy. An interval that excludes 0 is evidence of a difference, but weaker "
-        "than 95 %, because the best policy was selected on the same data."
-    )
-    return Block("table", "Paired differences", ("case", "policy", *("T",) * several, *numbers), pairs, 5, note)
 
 
 def _priors(result: xarray.Dataset, case: str) -> Picture:
@@ -240,12 +136,7 @@ def _published(result: xarray.Dataset) -> list[Section]:
     """Compare with published numbers and with the rates of the theory, where the study has them."""
     study, sections = _named_study(result), []
     if study is not None and study.published is not None:
-        rows = [
-            (r.case, r.policy, r.quantity, number(r.ours, 3), number(r.standard_error, 2), r.published)
-            for r in study.published(result)
-        ]
-        heads = ("case", "policy", "quantity", "ours", "std. error", "published")
-        sections.append(Section("Published results", [Block("table", "", heads, rows, 3)]))
+        sections.append(Section("Published results", [published_table(study, result)]))
     if study is not None and study.rates is not None:
         drawn = picture(plots.growth_figure(result, study.rates), "Measured growth and the rates of the theory")
         sections.append(Section("Rates of the theory", [Block("figures", figures=[drawn])]))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import itertools
+import re
 import statistics
 from typing import Any
 
@@ -12,12 +12,12 @@ import pytest
 import scipy.stats
 import xarray
 from matplotlib.figure import Figure
-from rich.console import Console
 
 import scalable_bandits as sb
 from scalable_bandits import analysis, plots
-from scalable_bandits.cli.study_output import regret_table
+from scalable_bandits.cli.messages import console, show_table
 from scalable_bandits.report.study_page import study_report
+from scalable_bandits.report.study_tables import regrets_table
 from scalable_bandits.studies import Problem, Replicate
 
 CASES, POLICIES, REPLICATES, ROUNDS = ("x", "y"), ("a", "b", "c"), 6, 40
@@ -223,24 +223,22 @@ class TestFigure:
 
 
 class TestTables:
-    def test_of_the_command(self):
+    def test_of_the_command(self, monkeypatch, capsys):
         result = made()
         result["policy"] = ["GP-UCB, lengths", "b", "c"]
-        console = Console(width=80, record=True, file=io.StringIO())
-        console.print(regret_table(result))
-        lines = console.export_text().splitlines()
+        monkeypatch.setattr(console, "width", 80)
+        show_table(regrets_table(result), without=["runs"])
+        lines = capsys.readouterr().out.splitlines()
         assert max(map(len, lines)) <= 80
         assert "…" not in "".join(lines)
-        cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if line.startswith("│")]
-        assert [row[0] for row in cells].count("b") == 3  # in each case and over all
-        by_policy = [row for row in cells if row[0] == "b"]
+        assert [line.strip() for line in lines if line.strip() in CASES] == list(CASES)
+        by_policy = [re.split(r"\s{2,}", line.strip()) for line in lines if line.startswith(" b ")]
+        assert len(by_policy) == 2  # in each case
         row = next(row for row in analysis.means(result) if (row.case, row.policy) == ("x", "b"))
-        numbers = [float(cell.replace(",", "")) for cell in by_policy[0][1:]]
+        numbers = [float(cell.partition(" ")[0].replace(",", "")) for cell in by_policy[0][1:]]
         rank = analysis.case_ranks(result)["x", "b", ROUNDS]
-        expected = row.best, row.best_standard_error, rank, row.regret, row.standard_error, row.fraction
-        assert numbers == pytest.approx(expected, rel=0.05)
-        overall = next(row.rank for row in analysis.ranks(result) if row.policy == "b")
-        assert float(by_policy[-1][3]) == pytest.approx(overall, rel=0.01)
+        assert numbers == pytest.approx((row.best, rank, row.regret, row.fraction), rel=0.01)
+        assert by_policy[0][1].endswith(f"± {row.best_standard_error:.2g}")
 
     def test_of_the_report(self):
         def build(replicate: Replicate) -> Problem:
@@ -254,9 +252,11 @@ class TestTables:
         tables = {block.title: block for block in sections["Tables"].blocks}
         assert list(tables)[:3] == ["Regret of the best point", "Ranks", "Paired differences"]
         best = tables["Regret of the best point"]
-        assert list(best.headings[3:7]) == ["best regret", "std. error", "mean rank", "cumulative regret"]
+        assert list(best.headings) == [
+            "policy", "runs", "best regret", "mean rank", "cumulative regret", "of uniform"
+        ]  # fmt: skip
         assert all(len(row) == len(block.headings) for block in tables.values() for row in block.rows)
-        assert [float(row[3]) for row in best.rows] == pytest.approx(
+        assert [float(row[2].partition(" ")[0]) for row in best.rows] == pytest.approx(
             [row.best for row in analysis.means(result)], rel=0.01
         )
         first, second = tables["Ranks"].rows

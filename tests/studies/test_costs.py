@@ -131,7 +131,7 @@ def test_command(tmp_path: Path) -> None:
     words = ["run", "scalability-horizon", "--quick", "--horizon", "100", "--out", str(tmp_path / "out")]
     found = CliRunner().invoke(app, words)
     assert found.exit_code == 0, found.output
-    for text in ("time, memory and messages", "exponents of growth", "warm-up"):
+    for text in ("Time, memory and messages", "Exponents of growth", "warm-up"):
         assert text in found.stdout
     assert (tmp_path / "out" / "scaling.png").exists()
     words[-1] = str(tmp_path / "more")
