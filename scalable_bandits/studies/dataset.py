@@ -72,7 +72,7 @@ def study_dataset(
     variables[UNIFORM] = (DIMENSIONS[::2], notes.uniform)
     names = ("study", "title", "source", "unit", "seed", "measure", "version", "python", HORIZONS)
     attributes = {name: record[name] for name in names if name in record}
-    if ABSENT in record:
+    if record[ABSENT]:
         attributes[ABSENT] = json.dumps(record[ABSENT])
     if TABLES in record:
         attributes[TABLES] = json.dumps(record[TABLES])  # as text, like the specification of a run's dataset

@@ -1,7 +1,14 @@
-"""Studies that grow: cases, policies, replicates and rounds that are added to those in a store.
+"""Record of a study in its store, and how it grows: cases, policies, replicates and rounds are added to those there.
 
-Cases and policies that come later are appended, so that what is stored keeps its place; `SHOWN` has the order in which
-a dataset shows them, and `FOLDERS` the names of their folders, where these do not follow from the lists.
+| word | what it is |
+| --- | --- |
+| record | what a store says of a study, as plain data; its keys are named below |
+| variant | a case or a policy at one value of each axis on which it depends |
+| label | name of a variant in the dataset, with the values: "GP-UCB, scale = 2" |
+| name | name of a case or a policy in the study, without values: "GP-UCB" |
+
+Cases and policies that come later are appended, so that what is stored keeps its place and its folder; `SHOWN` has the
+order in which a dataset shows them.
 """
 
 from __future__ import annotations
@@ -12,11 +19,11 @@ from typing import Any, NamedTuple
 
 from scalable_bandits.specification import differences
 
-LISTS = ("cases", "policies")
-TABLES, FOLDERS, SHOWN = "specification", "folders", "shown"  # keys of a study's record; the first: its study file
+LISTS = ("cases", "policies")  # labels
+TABLES, FOLDERS, SHOWN = "specification", "folders", "shown"  # study file; folders of `LISTS`; labels as they are shown
 BUILD = "build"  # name of the function of a study that was made in Python
 HORIZON, HORIZONS = "horizon", "horizons"  # the longest; all, in ascending order, if a study has a list of them
-VARIANTS = "variants"  # names and values of the cases and policies that are played at a value of an axis, by label
+VARIANTS = "variants"  # name and values of each label, by `LISTS`
 ABSENT = "absent"  # label of a case and name of a policy, of each pair that is not played
 AXES = "axes"  # table of a study file
 # Keys that may differ.
@@ -36,6 +43,11 @@ class Variant(NamedTuple):
     name: str  # as the study names it
     values: Mapping[str, Value]  # by axis; of a policy `HORIZON`, too, if it is played at several
 
+    @classmethod
+    def of(cls, name: str, values: Mapping[str, Value]) -> Variant:
+        """Return a case or policy of a study at values of its axes."""
+        return cls(", ".join([name, *(shown_value(axis, value) for axis, value in values.items())]), name, values)
+
 
 def variants(record: Mapping[str, Any], name: str) -> list[Variant]:
     """Return the cases or the policies of a study.
@@ -47,8 +59,7 @@ def variants(record: Mapping[str, Any], name: str) -> list[Variant]:
     name
         One of `LISTS`.
     """
-    known = record.get(VARIANTS, {}).get(name, {})
-    return [Variant(label, *known.get(label, (label, {}))) for label in record[name]]
+    return [Variant(label, *record[VARIANTS][name][label]) for label in record[name]]
 
 
 def present(record: Mapping[str, Any]) -> list[list[bool]]:
@@ -59,27 +70,9 @@ def present(record: Mapping[str, Any]) -> list[list[bool]]:
     record
         Record of the study.
     """
-    absent = {tuple(pair) for pair in record.get(ABSENT, ())}
+    absent = {tuple(pair) for pair in record[ABSENT]}
     names = [one.name for one in variants(record, "policies")]
     return [[(case, name) not in absent for name in names] for case in record["cases"]]
-
-
-def described(found: Mapping[str, Sequence[Variant]], horizons: Sequence[int] | None) -> dict[str, Any]:
-    """Return what a record has of the cases and policies of a study.
-
-    Parameters
-    ----------
-    found
-        Cases and policies, by `LISTS`.
-    horizons
-        Horizons, if the study has a list of them.
-    """
-    known = {name: {one.label: [one.name, dict(one.values)] for one in found[name] if one.values} for name in LISTS}
-    return {
-        **{name: [one.label for one in found[name]] for name in LISTS},
-        **({VARIANTS: known} if any(known.values()) else {}),
-        **({} if horizons is None else {HORIZONS: list(horizons)}),
-    }
 
 
 def rounds_of(record: Mapping[str, Any]) -> list[int]:
@@ -105,19 +98,14 @@ def disagreements(stored: Mapping[str, Any], given: Mapping[str, Any]) -> list[s
     one, other = ({key: value for key, value in record.items() if key not in left_out} for record in (stored, given))
     if TABLES in one and TABLES in other:
         one[TABLES], other[TABLES] = _common(one[TABLES], other[TABLES]), _common(other[TABLES], one[TABLES])
-    return [*differences(one, other), *_other_axes(stored, given)]
-
-
-def _other_axes(stored: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
-    """Return the differences between the axes on which cases and policies of the same names depend."""
-    lines = []
-    for name in LISTS:
+    lines = differences(one, other)
+    for name in LISTS:  # the axes on which cases and policies of the same names depend
         old, new = ({one.name: list(one.values) for one in variants(record, name)} for record in (stored, given))
         for label in (label for label in new if label in old and old[label] != new[label]):
             if new[label] == [*old[label], HORIZON]:  # one horizon has become a list, of which the store has one
                 continue
-            one, other = (" and ".join(map(_axis_words, axes)) or "no axis" for axes in (old[label], new[label]))
-            lines.append(f"{label}: stored with {one}, given with {other}")
+            words = (" and ".join(map(_axis_words, axes)) or "no axis" for axes in (old[label], new[label]))
+            lines.append("{}: stored with {}, given with {}".format(label, *words))
     return lines
 
 
@@ -134,58 +122,46 @@ def _axis_words(axis: str) -> str:
     return "a list of horizons" if axis == HORIZON else f"the axis {axis}"
 
 
-def grown(stored: Mapping[str, Any], given: Mapping[str, Any], order: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def grown(
+    stored: Mapping[str, Any] | None, given: Mapping[str, Any], order: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
     """Return the record of a study that has what both records have.
 
     Parameters
     ----------
     stored, given
-        Records that do not disagree.
+        Records that do not disagree; the first is None if nothing is stored.
     order
-        Order of cases and policies, some of which neither record may have.
+        Order of the labels, some of which neither record may have.
     """
-    stored = _by_horizon(stored, given)
-    found = {**stored, **{key: max(stored[key], given[key]) for key in ("replicates", HORIZON)}}
-    if HORIZONS in stored or HORIZONS in given:
-        all_of = (record.get(HORIZONS, [record[HORIZON]]) for record in (stored, given))
-        found[HORIZONS] = sorted(set().union(*all_of))
-    if ABSENT in stored or ABSENT in given:
-        found[ABSENT] = sorted({tuple(pair) for record in (stored, given) for pair in record.get(ABSENT, ())})
-    known = [record.get(VARIANTS, {}) for record in (stored, given)]
-    if any(known):
-        found[VARIANTS] = {name: {k: v for each in known for k, v in each.get(name, {}).items()} for name in LISTS}
+    old = {} if stored is None else _by_horizon(stored, given)
+    both = [record for record in (old, given) if record]
+    found = {**both[0], **{key: max(record[key] for record in both) for key in ("replicates", HORIZON)}}
     found |= {key: given[key] for key in ("title", "source", BUILD) if key in given}
-    folders, shown = {}, {}
-    for name in LISTS:
-        found[name] = [*stored[name], *(label for label in given[name] if label not in stored[name])]
-        old = stored.get(FOLDERS, {}).get(name) or slugs(stored[name])
-        folders[name] = _extended(old, found[name][len(old) :])
-        listed = list(order[name])
-        shown[name] = sorted(found[name], key=_place_in(listed))
-    for key, values, usual in ((FOLDERS, folders, {n: slugs(found[n]) for n in LISTS}), (SHOWN, shown, found)):
-        found.pop(key, None)
-        if any(values[name] != usual[name] for name in LISTS):
-            found[key] = values
-    if TABLES in stored and TABLES in given:
-        names = {one.label: one.name for name in LISTS for one in variants(found, name)}
-        order = {name: list(dict.fromkeys(names[label] for label in shown[name])) for name in LISTS}
-        found[TABLES] = _all_tables(stored[TABLES], given[TABLES], order)
+    if any(HORIZONS in record for record in both):
+        found[HORIZONS] = sorted(set().union(*(record.get(HORIZONS, [record[HORIZON]]) for record in both)))
+    found[ABSENT] = sorted({tuple(pair) for record in both for pair in record[ABSENT]})
+    found[VARIANTS] = {name: {k: v for each in both for k, v in each[VARIANTS][name].items()} for name in LISTS}
+    found |= {name: list(dict.fromkeys(label for record in both for label in record[name])) for name in LISTS}
+    found[FOLDERS] = {name: folders(found[name], old[FOLDERS][name] if old else ()) for name in LISTS}
+    found[SHOWN] = {name: sorted(found[name], key=_place_in(order[name])) for name in LISTS}
+    if TABLES in old and TABLES in given:
+        shown = {name: [found[VARIANTS][name][label][0] for label in found[SHOWN][name]] for name in LISTS}
+        found[TABLES] = _all_tables(old[TABLES], given[TABLES], shown)
     return found
 
 
 def _by_horizon(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return a stored record whose policies have the labels that they get once one horizon has become a list."""
     axes = {one.name: list(one.values) for one in variants(given, "policies")}
-    found: list[Variant] = []
-    for one in variants(stored, "policies"):
-        values = dict(one.values)
-        if axes.get(one.name) == [*values, HORIZON]:
-            values[HORIZON] = stored[HORIZON]
-            one = Variant(f"{one.label}, {shown_value(HORIZON, stored[HORIZON])}", one.name, values)
-        found.append(one)
-    new = described({"cases": variants(stored, "cases"), "policies": found}, stored.get(HORIZONS))
-    folders = {name: stored.get(FOLDERS, {}).get(name) or slugs(stored[name]) for name in LISTS}
-    return dict(stored) if new["policies"] == stored["policies"] else {**stored, **new, FOLDERS: folders}
+    found = [
+        Variant.of(one.name, {**one.values, HORIZON: stored[HORIZON]})
+        if axes.get(one.name) == [*one.values, HORIZON]
+        else one
+        for one in variants(stored, "policies")
+    ]
+    known = {**stored[VARIANTS], "policies": {one.label: one[1:] for one in found}}
+    return {**stored, "policies": [one.label for one in found], VARIANTS: known}
 
 
 def shown_value(axis: str, value: Value) -> str:
@@ -202,9 +178,15 @@ def shown_value(axis: str, value: Value) -> str:
     return f"{'T' if axis == HORIZON else axis} = {shown}"
 
 
-def _all_values(stored: Sequence[Value], given: Sequence[Value]) -> list[Value]:
-    """Return the values that an axis has in one of two studies, in ascending order where they have one."""
-    found = [*given, *(value for value in stored if value not in given)]
+def all_values(first: Sequence[Value], more: Sequence[Value]) -> list[Value]:
+    """Return the values that an axis has in one of two studies, in ascending order where they have one.
+
+    Parameters
+    ----------
+    first, more
+        Values of the axis.
+    """
+    found = list(dict.fromkeys([*first, *more]))
     return found if any(isinstance(value, str) for value in found) else sorted(found)
 
 
@@ -220,8 +202,7 @@ def _all_tables(
             found[key] = {label: tables[label] for label in sorted(tables, key=_place_in(shown[name]))}
     axes = [tables.get(AXES, {}) for tables in (given, stored)]
     if any(axes):
-        names = dict.fromkeys(name for each in axes for name in each)
-        found[AXES] = {name: _all_values(*(each.get(name, []) for each in reversed(axes))) for name in names}
+        found[AXES] = {name: all_values(*(each.get(name, []) for each in axes)) for name in {**axes[0], **axes[1]}}
     for key in LISTS:  # lists in a study file that names a builder; a missing list means all of the builder's
         one, other = stored.get(key), given.get(key)
         if isinstance(one, list) and isinstance(other, list):
@@ -233,32 +214,24 @@ def _all_tables(
 
 def _place_in(order: Sequence[str]) -> Any:
     """Return the function that sorts labels by an order, unknown ones last."""
-    places = {label: i for i, label in enumerate(order)}
-    return lambda label: places.get(label, len(places))
+    places = {label: i for i, label in reversed(list(enumerate(order)))}
+    return lambda label: places.get(label, len(order))
 
 
-def _extended(folders: Sequence[str], labels: Sequence[str]) -> list[str]:
-    """Return names of folders, with new ones for more labels."""
-    found = list(folders)
-    for label in labels:
-        name = own = _slug(label)
+def folders(labels: Sequence[str], known: Sequence[str] = ()) -> list[str]:
+    """Return a distinct folder name of letters, digits, dots and dashes for each label.
+
+    Parameters
+    ----------
+    labels
+        Labels.
+    known
+        Folders of the first labels.
+    """
+    found = list(known)
+    for label in labels[len(found) :]:
+        own = re.sub(r"[^a-z0-9.]+", "-", label.lower()).strip("-") or "run"
         while own in found:
-            own = f"{name}-{len(found)}" if own == name else f"{own}-{len(found)}"
+            own = f"{own}-{len(found)}"
         found.append(own)
     return found
-
-
-def _slug(label: str) -> str:
-    return re.sub(r"[^a-z0-9.]+", "-", label.lower()).strip("-") or "run"
-
-
-def slugs(labels: Sequence[str]) -> list[str]:
-    """Return a distinct folder name of letters, digits, dots and dashes for each label."""
-    found = [_slug(label) for label in labels]
-    names: list[str] = []
-    for i, name in enumerate(found):
-        own = name if found.count(name) == 1 else f"{name}-{i}"
-        while own in names:  # the labels "a", "A" and "a-1": the second is named "a-1" too
-            own = f"{own}-{i}"
-        names.append(own)
-    return names

@@ -9,15 +9,14 @@ problems themselves, made at two values.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import attrs
 
 from scalable_bandits import checks
 from scalable_bandits.runs.thinning import Keep, Thinning, default
-from scalable_bandits.spaces import Indices, Space
+from scalable_bandits.spaces import Indices
 from scalable_bandits.specification import differences, nearest, specify
 from scalable_bandits.store import ObservationStore, SpecificationDiffers, StoreError
 from scalable_bandits.studies.dataset import KEEP
@@ -28,10 +27,11 @@ from scalable_bandits.studies.growth import (
     HORIZONS,
     LISTS,
     TABLES,
+    VARIANTS,
     Value,
     Variant,
+    all_values,
     shown_value,
-    slugs,
     variants,
 )
 from scalable_bandits.studies.runs import Problem
@@ -73,8 +73,7 @@ def checked_axes(given: Any) -> dict[str, tuple[Value, ...]]:
     for name, values in given.items():
         if not (isinstance(name, str) and name.isidentifier() and name not in RESERVED):
             checks.refuse("key of axes", name, f"letters, digits and _; none of {', '.join(RESERVED)}")
-        listed = isinstance(values, list | tuple)
-        if not (listed and all(isinstance(v, int | float | str) for v in values) and len(values) >= 2):
+        if not _are_values(values) or len(values) < 2:
             checks.refuse(f"axes.{name}", values, "a list of at least two numbers or words")
         if len({shown_value(name, value) for value in values}) < len(values):
             checks.refuse(f"axes.{name}", values, "different values, also as twelve digits show them")
@@ -93,26 +92,15 @@ def wider(axes: Mapping[str, Sequence[Value]], given: Mapping[str, Sequence[Valu
     for name, values in given.items():
         if name not in axes:
             checks.refuse("axes", name, nearest(str(name), axes) if axes else "none: the study has no axes")
-        if (
-            not isinstance(values, list | tuple)
-            or not values
-            or not all(isinstance(v, int | float | str) for v in values)
-        ):
+        if not _are_values(values) or not values:
             checks.refuse(f"axes.{name}", values, "a list of numbers or words")
-        union = tuple(dict.fromkeys((*axes[name], *values)))
-        if len(union) > len(axes[name]):
-            checked_axes({name: union})
-            found[name] = union if any(isinstance(value, str) for value in union) else tuple(sorted(union))
+        if not set(values) <= set(axes[name]):
+            found |= checked_axes({name: all_values(axes[name], values)})
     return found
 
 
-class Asked(NamedTuple):
-    """Sizes that are asked of a study."""
-
-    replicates: int
-    horizon: int | Sequence[int]
-    seed: int
-    data: Path | None  # folder of the measured files
+def _are_values(given: Any) -> bool:
+    return isinstance(given, list | tuple) and all(isinstance(value, int | float | str) for value in given)
 
 
 class LayoutChoice(NamedTuple):
@@ -122,10 +110,30 @@ class LayoutChoice(NamedTuple):
     policies: Sequence[str] | None
     axes: Mapping[str, Sequence[Value]]  # values by axis; all of an axis that is not named
 
+    def of(self, name: str, known: Sequence[Variant]) -> tuple[Variant, ...]:
+        """Return the cases or policies that are to be played, in the order of the known ones.
+
+        Raises
+        ------
+        ValueError
+            If there is none of a chosen name at the chosen values.
+        """
+        chosen = self.cases if name == "cases" else self.policies
+        known = [one for one in known if self._has_values(one)]
+        labels = list(dict.fromkeys([*(one.name for one in known), *(one.label for one in known)]))
+        if isinstance(chosen, str) or (chosen is not None and not chosen):
+            checks.refuse(name, chosen, f"a list of names out of {', '.join(labels)}")
+        for given in chosen or ():
+            if given not in labels:
+                checks.refuse(name, given, nearest(given, labels))
+        return tuple(one for one in known if chosen is None or one.label in chosen or one.name in chosen)
+
     def has(self, case: Variant) -> bool:
         """Whether a case is to be played."""
-        named = self.cases is None or case.name in self.cases or case.label in self.cases
-        return named and all(case.values.get(axis, some[0]) in some for axis, some in self.axes.items())
+        return self._has_values(case) and (self.cases is None or case.name in self.cases or case.label in self.cases)
+
+    def _has_values(self, one: Variant) -> bool:
+        return all(one.values.get(axis, some[0]) in some for axis, some in self.axes.items())
 
 
 EVERYTHING = LayoutChoice(None, None, {})
@@ -141,6 +149,8 @@ class Layout:
         Those at one value of each axis that they depend on; policies at their horizons, too.
     horizons
         Horizons in ascending order.
+    listed
+        Whether the study has a list of horizons.
     start
         First value of each axis, at which is played what does not depend on it.
     absent
@@ -150,15 +160,22 @@ class Layout:
     cases: tuple[Variant, ...]
     policies: tuple[Variant, ...]
     horizons: tuple[int, ...]
+    listed: bool
     start: Mapping[str, Value]
-    absent: frozenset[tuple[str, str]] = frozenset()
+    absent: frozenset[tuple[str, str]]
 
     @property
-    def without(self) -> dict[str, list[tuple[str, str]]]:
-        """What a record has of the pairs that are not played."""
-        pairs = sorted(itertools.product([one.label for one in self.cases], {one.name for one in self.policies}))
-        found = [pair for pair in pairs if pair in self.absent]
-        return {ABSENT: found} if found else {}
+    def record(self) -> dict[str, Any]:
+        """What the record of a study has of its cases, policies and horizons."""
+        both = dict(zip(LISTS, (self.cases, self.policies), strict=True))
+        pairs = itertools.product([one.label for one in self.cases], {one.name for one in self.policies})
+        return {
+            **{name: [one.label for one in each] for name, each in both.items()},
+            VARIANTS: {name: {one.label: (one.name, dict(one.values)) for one in each} for name, each in both.items()},
+            ABSENT: sorted(pair for pair in pairs if pair in self.absent),
+            HORIZON: max(map(self.rounds, self.policies)),
+            **({HORIZONS: list(self.horizons)} if self.listed else {}),
+        }
 
     def values(self, case: Variant, policy: Variant) -> dict[str, Value]:
         """Return the values of all axes in a run."""
@@ -170,36 +187,8 @@ class Layout:
         return int(policy.values.get(HORIZON, self.horizons[-1]))
 
     def chosen(self, choice: LayoutChoice) -> Layout:
-        """Return the layout with the cases and policies of some names and values only.
-
-        Raises
-        ------
-        ValueError
-            If there is no such case or policy.
-        """
-        cases, policies, axes = choice
-        found = {
-            name: tuple(v for v in each if all(v.values.get(axis, some[0]) in some for axis, some in axes.items()))
-            for name, each in (("cases", self.cases), ("policies", self.policies))
-        }
-        return attrs.evolve(
-            self,
-            cases=_chosen("cases", cases, found["cases"]),
-            policies=_chosen("policies", policies, found["policies"]),
-        )
-
-
-def _chosen(name: str, chosen: Sequence[str] | None, known: Sequence[Variant]) -> tuple[Variant, ...]:
-    """Return the variants with one of the chosen names or labels, in the order of the known ones."""
-    if chosen is None:
-        return tuple(known)
-    labels = list(dict.fromkeys([*(one.name for one in known), *(one.label for one in known)]))
-    if isinstance(chosen, str) or not chosen:
-        checks.refuse(name, chosen, f"a list of names out of {', '.join(labels)}")
-    for given in chosen:
-        if given not in labels:
-            checks.refuse(name, given, nearest(given, labels))
-    return tuple(one for one in known if one.label in chosen or one.name in chosen)
+        """Return the layout with the cases and policies that are chosen; ValueError if there is no such one."""
+        return attrs.evolve(self, cases=choice.of("cases", self.cases), policies=choice.of("policies", self.policies))
 
 
 class _Described(NamedTuple):
@@ -216,31 +205,6 @@ def _described(problem: Problem) -> _Described:
         parts["environment"],
         {label: {**parts[f"policy {label}"], "on": str(policy.on)} for label, policy in problem.policies.items()},
     )
-
-
-class FirstProblems:
-    """Problems of the first replicates of cases, and the spaces of those that were made; called as a `ProblemAt`.
-
-    Parameters
-    ----------
-    make
-        Function that makes the problem, given a case, a horizon and the values of the axes.
-    """
-
-    def __init__(self, make: ProblemAt):
-        self._make = make
-        self._spaces: dict[tuple[Any, ...], dict[str, Space]] = {}
-
-    def __call__(self, case: str, horizon: int, values: Mapping[str, Value]) -> Problem:
-        problem = self._make(case, horizon, values)
-        self._spaces[case, horizon, *values.items()] = {name: each.space for name, each in problem.policies.items()}
-        return problem
-
-    def spaces(self, case: str, horizon: int, values: Mapping[str, Value]) -> Mapping[str, Space]:
-        """Return the spaces of a problem's policies by name; the problem is made unless it was."""
-        if (case, horizon, *values.items()) not in self._spaces:
-            self(case, horizon, values)
-        return self._spaces[case, horizon, *values.items()]
 
 
 def lay_out(
@@ -269,83 +233,72 @@ def lay_out(
         If nothing depends on an axis, or no problem has a policy of one of the names.
     """
     horizons, start = checked_horizons(HORIZON, horizon), {name: values[0] for name, values in axes.items()}
-    if not axes and not listed(horizon):
-        wanted = [case for case in cases if choice.cases is None or case in choice.cases] or cases[:1]
-        made = {case: list(problem_at(case, horizons[0], start).policies) for case in reversed(wanted)}
-        made = dict(reversed(made.items()))
-        names = _named(labels, made)
-        plain, alone = (tuple(Variant(name, name, {}) for name in known) for known in (cases, names))
-        return Layout(plain, alone, horizons, start, _absent(made, names))
-    first = {case: _described(problem_at(case, horizons[0], start)) for case in cases}
+    listed = isinstance(horizon, list | tuple)
+
+    def described(rounds: int, values: Mapping[str, Value]) -> dict[str, _Described]:
+        return {case: _described(problem_at(case, rounds, values)) for case in cases}
+
+    first = described(horizons[0], start) if axes or listed else {}
     of_cases: dict[str, dict[str, Sequence[Value]]] = {case: {} for case in cases}
     of_policies: dict[str, dict[str, Sequence[Value]]] = {}
     for axis, values in axes.items():
-        other = {case: _described(problem_at(case, horizons[0], {**start, axis: values[1]})) for case in cases}
-        differing = _differing(first, other)
-        moved = any(first[case].environment != other[case].environment for case in cases)
-        for case in cases if moved else ():
-            if differing[case] or first[case].environment != other[case].environment:
-                of_cases[case][axis] = values
+        moved, differing = _dependent(first, described(horizons[0], {**start, axis: values[1]}))
+        for case in (case for case in cases if moved and (case in moved or differing[case])):
+            of_cases[case][axis] = values
         for name in () if moved else set().union(*differing.values()):
             of_policies.setdefault(name, {})[axis] = values
         if not moved and not any(differing.values()):
             checks.refuse(f"axes.{axis}", list(values), "an axis on which an environment or a policy depends")
-    found = tuple(_variants(of_cases))
-    wanted_ones = [one for one in found if choice.has(one)] or found[:1]
-    made = {one.label: list(problem_at(one.name, horizons[0], {**start, **one.values}).policies) for one in wanted_ones}
-    names = _named(labels, made)
-    if listed(horizon):
-        second = horizons[1] if len(horizons) > 1 else horizons[0] + 1
-        other = {case: _described(problem_at(case, second, start)) for case in cases}
-        differing = _differing(first, other)
-        moved = any(first[case].environment != other[case].environment for case in cases)
+    found = tuple(_at_all_values(of_cases))
+    wanted = [one for one in found if choice.has(one)] or found[:1]
+    made = {  # the first last: it is played first, and is still there then
+        one.label: list(problem_at(one.name, horizons[0], {**start, **one.values}).policies) for one in reversed(wanted)
+    }
+    names = _named(labels, reversed(made.values()))
+    if listed:
+        moved, differing = _dependent(first, described((*horizons, horizons[0] + 1)[1], start))
         for name in names if moved else set().union(*differing.values()):
             of_policies.setdefault(name, {})[HORIZON] = horizons
-    policies = tuple(_variants({name: of_policies.get(name, {}) for name in names}))
-    return Layout(found, policies, horizons, start, _absent(made, names))
+    policies = tuple(_at_all_values({name: of_policies.get(name, {}) for name in names}))
+    absent = frozenset((case, name) for case, known in made.items() for name in names if name not in known)
+    return Layout(found, policies, horizons, listed, start, absent)
 
 
-def _absent(made: Mapping[str, Sequence[str]], names: Sequence[str]) -> frozenset[tuple[str, str]]:
-    """Return the pairs of a case and a policy that the case lacks."""
-    return frozenset((case, name) for case, found in made.items() for name in names if name not in found)
+def _dependent(one: Mapping[str, _Described], other: Mapping[str, _Described]) -> tuple[set[str], dict[str, set[str]]]:
+    """Return the cases whose environments differ, and by case the policies that both have and that differ."""
+    moved = {case for case in one if one[case].environment != other[case].environment}
+    differing = {
+        case: {name for name, policy in described.policies.items() if one[case].policies.get(name, policy) != policy}
+        for case, described in other.items()
+    }
+    return moved, differing
 
 
-def _named(labels: Sequence[str] | None, made: Mapping[str, Sequence[str]]) -> list[str]:
+def _named(labels: Sequence[str] | None, made: Iterable[Sequence[str]]) -> list[str]:
     """Return the policies of some names, given those of each case; in the order of the case that has the most."""
-    names = list(dict.fromkeys(name for known in sorted(made.values(), key=len, reverse=True) for name in known))
+    names = list(dict.fromkeys(name for known in sorted(made, key=len, reverse=True) for name in known))
     for label in labels or ():
         if label not in names:
             checks.refuse("policies", label, nearest(label, names))
     return [name for name in names if labels is None or name in labels]
 
 
-def _differing(one: Mapping[str, _Described], other: Mapping[str, _Described]) -> dict[str, set[str]]:
-    """Return, by case, which policies that both have differ."""
-    return {
-        case: {name for name, policy in described.policies.items() if one[case].policies.get(name, policy) != policy}
-        for case, described in other.items()
-    }
-
-
-def _variants(axes_of: Mapping[str, Mapping[str, Sequence[Value]]]) -> Iterable[Variant]:
-    """Return each name at all combinations of the values of its axes."""
+def _at_all_values(axes_of: Mapping[str, Mapping[str, Sequence[Value]]]) -> Iterator[Variant]:
+    """Yield each name at all combinations of the values of its axes."""
     for name, axes in axes_of.items():
         for values in itertools.product(*axes.values()):
-            at = dict(zip(axes, values, strict=True))
-            yield Variant(", ".join([name, *(shown_value(axis, value) for axis, value in at.items())]), name, at)
+            yield Variant.of(name, dict(zip(axes, values, strict=True)))
 
 
 def check_stored(
-    problems: FirstProblems, stored: Mapping[str, Any], given: Mapping[str, Any], start: Mapping[str, Value], place: str
+    problem_at: ProblemAt, stored: Mapping[str, Any], given: Mapping[str, Any], start: Mapping[str, Value], place: str
 ) -> None:
     """Refuse spaces that are not those of a store's runs, and what `check_longer` refuses.
 
     Parameters
     ----------
-    problems
-        Problems of the study's cases.
-    stored, given, start, place
-        As in `check_longer`. Of a study file, the tables are compared instead.
+    problem_at, stored, given, start, place
+        As in `check_longer`. Of a study file, the tables are compared instead of the spaces.
 
     Raises
     ------
@@ -353,23 +306,24 @@ def check_stored(
         If the policies of a stored run have another space; the message lists the differences.
     """
     if stored[HORIZON] < given[HORIZON]:
-        check_longer(problems, stored, given, start, place)
+        check_longer(problem_at, stored, given, start, place)
     alike = all(stored.get(key) == given.get(key) for key in ("study", "family", "seed"))
     if TABLES in stored or TABLES in given or not alike:
         return
-    folders = [stored.get(FOLDERS, {}).get(name) or slugs(stored[name]) for name in LISTS]
-    for case, folder in zip(variants(stored, "cases"), folders[0], strict=True):
-        known = {one.name for one in variants(given, "cases")}
-        spaces = problems.spaces(case.name, given[HORIZON], {**start, **case.values}) if case.name in known else {}
-        for policy, inside in zip(variants(stored, "policies"), folders[1], strict=True):
-            if policy.name not in spaces:
+    known = {one.name for one in variants(given, "cases")}
+    inside = list(zip(variants(stored, "policies"), stored[FOLDERS]["policies"], strict=True))
+    for case, folder in zip(variants(stored, "cases"), stored[FOLDERS]["cases"], strict=True):
+        values = {**start, **case.values}
+        policies = problem_at(case.name, given[HORIZON], values).policies if case.name in known else {}
+        for policy, own in inside:
+            if policy.name not in policies:
                 continue
             try:
-                run = ObservationStore.open(f"{place.rstrip('/')}/{folder}/{inside}/0000").specification["policy"]
+                run = ObservationStore.open(f"{place.rstrip('/')}/{folder}/{own}/0000").specification["policy"]
             except (StoreError, OSError, KeyError):
                 continue  # not played yet, or damaged
-            own = specify({"space": spaces[policy.name]})[0]
-            lines = [f"{case.label}: {each}" for each in differences({"space": run["space"]}, own)]
+            space = specify({"space": policies[policy.name].space})[0]
+            lines = [f"{case.label}: {each}" for each in differences({"space": run["space"]}, space)]
             if lines:
                 listed = "\n  ".join(lines)
                 raise SpecificationDiffers(f"store {place}: its runs have another space. Differences:\n  {listed}")
@@ -407,14 +361,9 @@ def check_longer(
         checks.refuse("horizon", both[1], f"{listed}\nor the list {both}, with runs of their own for both")
 
 
-def listed(horizon: Any) -> list[int] | None:
-    """Return a list of horizons; None if there is one horizon, which no label names."""
-    return list(checked_horizons("horizon", horizon)) if isinstance(horizon, list | tuple) else None
-
-
-def keep_of(keep: Keep, horizon: int | Sequence[int], stored: Mapping[str, Any] | None) -> Keep:
+def keep_of(keep: Keep, horizon: int, stored: Mapping[str, Any] | None) -> Keep:
     """Return which rounds a study keeps: if it does not say, those that its store does, or what `simulate` would."""
-    usual = default(checked_horizons(HORIZON, horizon)[-1]) if stored is None else stored.get(KEEP, "all")
+    usual = default(horizon) if stored is None else stored.get(KEEP, "all")
     return usual if keep is None else keep
 
 

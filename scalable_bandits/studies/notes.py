@@ -7,7 +7,7 @@ its numbers are computed again from the runs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,16 @@ def marks(horizon: int) -> NDArray[Any]:
     powers = np.arange(int(PER_DECADE * np.log10(horizon)) + 2) / PER_DECADE
     found = np.unique(np.ceil(10.0**powers - 1e-6).astype(np.int64))
     return found[found <= horizon]
+
+
+class RunSummary(NamedTuple):
+    """Results of a run that a worker returns."""
+
+    uniform: float  # regret of uniform play, per round
+    seconds: float  # duration of the run
+    series: dict[str, Any]  # series over the rounds; of a stored run, those that its store does not have
+    plays: dict[str, float]  # number of plays of each prior, if the policy has several priors
+    costs: dict[str, float]  # what the run took beside time, if the study is timed
 
 
 class Notes:
@@ -75,18 +85,15 @@ class Notes:
         self.lost = False
         self._written: dict[str, int] = {}  # digests of the stored arrays by name
 
-    def keep(
-        self, run: RUN, uniform: float, seconds: float, series: Mapping[str, Any], plays: Mapping[str, float],
-        costs: Mapping[str, float],
-    ) -> None:  # fmt: skip
+    def keep(self, run: RUN, summary: RunSummary) -> None:
         """Record the results of a run; its series may be shorter than those of others."""
-        self.uniform[run[0], run[2]] = uniform
+        self.uniform[run[0], run[2]], seconds = summary[:2]
         before = self.seconds[run]
         if not self.lost or np.isnan(before):  # otherwise the run was only read again
             self.seconds[run] = seconds if np.isnan(before) else before + seconds  # it went on to a longer horizon
-        for name, values in series.items():
+        for name, values in summary.series.items():
             self.series.setdefault(name, self._empty(name))[run][: len(values)] = values
-        for known, numbers in ((self.plays, plays), (self.costs, costs)):
+        for known, numbers in ((self.plays, summary.plays), (self.costs, summary.costs)):
             for name, number in numbers.items():
                 known.setdefault(name, np.full(self.seconds.shape, np.nan))[run] = number
 

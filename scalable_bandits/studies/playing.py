@@ -9,8 +9,8 @@ from scalable_bandits.execution import Execution, executing
 from scalable_bandits.posteriors.blas import blas_threads
 from scalable_bandits.progress import progress_bar
 from scalable_bandits.studies.layout import Layout
-from scalable_bandits.studies.notes import RUN
-from scalable_bandits.studies.runs import Player, Replicate, RunSummary
+from scalable_bandits.studies.notes import RUN, RunSummary
+from scalable_bandits.studies.runs import Player, Replicate
 from scalable_bandits.studies.stored import StudyInMemory, StudyStore
 
 RETRIES = 1  # number of times that a failed run is played again
@@ -98,7 +98,7 @@ def play_missing(
     ):
 
         def keep(task: RunTask, summary: RunSummary) -> None:
-            results.keep(task.run, *summary)
+            results.keep(task.run, summary)
             advance(1)
 
         try:

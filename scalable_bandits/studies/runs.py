@@ -24,7 +24,7 @@ from scalable_bandits.store import StoreError, StoreLocked
 from scalable_bandits.studies.costs import COPIED, Meter
 from scalable_bandits.studies.dataset import ROUND, SERIES, TOTAL
 from scalable_bandits.studies.growth import Value
-from scalable_bandits.studies.notes import ELAPSED
+from scalable_bandits.studies.notes import ELAPSED, RunSummary
 
 if TYPE_CHECKING:
     import xarray
@@ -55,16 +55,6 @@ class Replicate(NamedTuple):
     def values(self) -> dict[str, Value]:
         """Value of each axis of the study, by its name."""
         return dict(self.at)
-
-
-class RunSummary(NamedTuple):
-    """Results of a run that a worker returns."""
-
-    uniform: float  # regret of uniform play, per round
-    seconds: float  # duration of the run
-    series: dict[str, Any]  # series over the rounds; of a stored run, those that its store does not have
-    plays: dict[str, float]  # number of plays of each prior, if the policy has several priors
-    costs: dict[str, float]  # what the run took beside time, if the study is timed
 
 
 class StudyIncomplete(RuntimeError):
@@ -114,7 +104,9 @@ class Player:
     def problem(self, replicate: Replicate) -> Problem:
         """Return the problem of a replicate, which the next runs of the replicate use."""
         with self._naming(replicate):
-            found = _cache.problem = self._make(replicate)
+            found = getattr(_cache, "problem", None)
+            if found is None or found.key != (replicate, self._build) or len(found.policies) < found.size:
+                found = _cache.problem = self._make(replicate)
         return Problem(found.environment, dict(found.policies))
 
     def __call__(self, replicate: Replicate, label: str, place: str | None) -> RunSummary:
@@ -162,10 +154,10 @@ class Player:
         if key in warm:
             return {}
         warm.add(key)
-        environment, policies = self._make(replicate)[1:]
+        made = self._make(replicate)
         started = time.perf_counter()
-        with policies[label] as policy:
-            simulate(policy, environment, min(replicate.horizon, COPIED))
+        with made.policies[label] as policy:
+            simulate(policy, made.environment, min(replicate.horizon, COPIED))
         return {"warm_up_seconds": time.perf_counter() - started}
 
     def _problem(self, replicate: Replicate, label: str) -> tuple[Environment, Policy]:
@@ -178,7 +170,7 @@ class Player:
     def _make(self, replicate: Replicate) -> _CachedProblem:
         with blas_threads():
             environment, policies = self._build(replicate)
-        return _CachedProblem((replicate, self._build), environment, dict(policies))
+        return _CachedProblem((replicate, self._build), environment, dict(policies), len(policies))
 
 
 class _CachedProblem(NamedTuple):
@@ -187,6 +179,7 @@ class _CachedProblem(NamedTuple):
     key: tuple[Replicate, Callable[[Replicate], Problem]]
     environment: Environment
     policies: dict[str, Policy]
+    size: int  # number of policies before any was played
 
 
 _cache = threading.local()  # the thread's last problem

@@ -26,8 +26,8 @@ from scalable_bandits.store.locations import METADATA, Location, locate
 from scalable_bandits.store.observations import ObservationStore
 from scalable_bandits.studies import growth
 from scalable_bandits.studies.dataset import DIMENSIONS, KEEP, ROUND, TOTAL, series_of, study_dataset
-from scalable_bandits.studies.growth import FOLDERS, HORIZON, LISTS, SHOWN, present, rounds_of, slugs
-from scalable_bandits.studies.notes import FILE, RUN, Notes
+from scalable_bandits.studies.growth import FOLDERS, HORIZON, LISTS, SHOWN, present, rounds_of
+from scalable_bandits.studies.notes import FILE, RUN, Notes, RunSummary
 
 if TYPE_CHECKING:
     import xarray
@@ -51,7 +51,7 @@ class StudyStore:
         self.place, self.record = _absolute(place), dict(record)
         self.shape = _shape(record)
         self._location = locate(place)
-        self._names = [_folders(record, name) for name in LISTS]
+        self._names = [record[FOLDERS][name] for name in LISTS]
         self._notes = Notes(self.shape, record["horizon"])
         self._written = self._write_seconds = 0.0  # time of the last write of the notes, and its duration
         found = _find(self._location)
@@ -62,9 +62,7 @@ class StudyStore:
             checks.warn(f"store {place}: {text}")
 
     @classmethod
-    def take_up(
-        cls, place: str | Path, record: Mapping[str, Any], order: Mapping[str, Sequence[str]] | None = None
-    ) -> StudyStore:
+    def take_up(cls, place: str | Path, record: Mapping[str, Any], order: Mapping[str, Sequence[str]]) -> StudyStore:
         """Make the group of a study, or continue with an existing one, which may grow.
 
         Parameters
@@ -75,7 +73,7 @@ class StudyStore:
             Description of the study. It may have other cases and policies than the stored one, more replicates, and a
             longer horizon.
         order
-            Order in which the dataset has cases and policies; that of `record` if not given.
+            Order in which the dataset has cases and policies.
 
         Raises
         ------
@@ -87,17 +85,13 @@ class StudyStore:
             If both copies of its attributes are damaged.
         """
         stored = study_record(place)
-        if stored is None:
-            cls.check_place(place)
-            given = dict(record)
-        else:
-            lines = growth.disagreements(stored, record)
-            if lines:
-                listed = "\n  ".join(lines)
-                hint = "it has another study: name another store for this one. Differences:"
-                raise SpecificationDiffers(f"store {place}: {hint}\n  {listed}")
-            given = growth.grown(stored, record, record if order is None else order)
-        study = cls(place, given)
+        cls.check_place(place)
+        lines = [] if stored is None else growth.disagreements(stored, record)
+        if lines:
+            listed = "\n  ".join(lines)
+            hint = "it has another study: name another store for this one. Differences:"
+            raise SpecificationDiffers(f"store {place}: {hint}\n  {listed}")
+        study = cls(place, growth.grown(stored, record, order))
         study._study = study._study or uuid.uuid4().hex[:16]
         study._write()
         return study
@@ -146,9 +140,9 @@ class StudyStore:
         except (StoreError, OSError):
             return False
 
-    def keep(self, run: RUN, *summary: Any) -> None:
-        """Record what `Notes.keep` takes: the results of a run that its own store does not have."""
-        self._notes.keep(run, *summary)
+    def keep(self, run: RUN, summary: RunSummary) -> None:
+        """Record the results of a run that its own store does not have."""
+        self._notes.keep(run, summary)
         if time.monotonic() - self._written > max(SECONDS, 10.0 * self._write_seconds):
             self._write()
 
@@ -178,7 +172,7 @@ class StudyStore:
             series[name] = dask.array.map_blocks(read, chunks=chunks, dtype=kind, meta=np.empty((0,) * 4, kind))
         found = study_dataset(self.record, rounds, series, self._notes)
         for name, dimension in zip(LISTS, DIMENSIONS, strict=False):
-            if (shown := self.record.get(SHOWN, {}).get(name, self.record[name])) != self.record[name]:
+            if (shown := self.record[SHOWN][name]) != self.record[name]:
                 found = found.isel({dimension: [self.record[name].index(label) for label in shown]})
         return found
 
@@ -209,16 +203,14 @@ class StudyInMemory:
         """Return all runs."""
         return list(all_runs(self.record))
 
-    def keep(
-        self, run: RUN, uniform: float, seconds: float, series: Mapping[str, Any], plays: Mapping[str, float],
-        costs: Mapping[str, float],
-    ) -> None:  # fmt: skip
+    def keep(self, run: RUN, summary: RunSummary) -> None:
         """Record the results of a run."""
+        series = summary.series
         places: Any = slice(len(series["regret"])) if ROUND not in series else self._rounds.searchsorted(series[ROUND])
         for name, array in self._series.items():
             array[run][places] = series[name]
         more = {name: values for name, values in series.items() if name not in (*self._series, ROUND, TOTAL)}
-        self._notes.keep(run, uniform, seconds, more, plays, costs)
+        self._notes.keep(run, summary._replace(series=more))
 
     def close(self) -> None:
         """Do nothing."""
@@ -320,9 +312,3 @@ def study_copies(location: Location) -> tuple[dict[str, dict[str, Any]], dict[st
         if str(error) != "it is missing":
             damaged[FILE] = str(error)
     return found, damaged
-
-
-def _folders(record: Mapping[str, Any], name: str) -> list[str]:
-    """Return the folders of the cases or policies of a study."""
-    found: list[str] = record.get(FOLDERS, {}).get(name) or slugs(record[name])
-    return found

@@ -20,8 +20,8 @@ from scalable_bandits.runs.thinning import Keep, checked
 from scalable_bandits.specification import nearest
 from scalable_bandits.studies import files, layout
 from scalable_bandits.studies.dataset import KEEP
-from scalable_bandits.studies.growth import AXES, HORIZON, LISTS, TABLES, Value, described
-from scalable_bandits.studies.layout import Layout, checked_axes
+from scalable_bandits.studies.growth import AXES, TABLES, Value
+from scalable_bandits.studies.layout import checked_axes, checked_horizons
 from scalable_bandits.studies.playing import Jobs, play_missing
 from scalable_bandits.studies.runs import Player, Problem, Replicate, StudyIncomplete
 from scalable_bandits.studies.stored import StudyInMemory, StudyStore, study_record
@@ -125,7 +125,7 @@ class Study:
     @property
     def horizons(self) -> tuple[int, ...]:
         """Horizons in ascending order, also a single one."""
-        return layout.checked_horizons("horizon", self.horizon)
+        return checked_horizons("horizon", self.horizon)
 
     def register(self) -> Self:
         """Make the study available by its name."""
@@ -290,44 +290,38 @@ class Study:
         StudyIncomplete, ClusterError, SpecificationDiffers
             If runs failed twice (all others are complete); if the cluster is lost; if the store has another study.
         """
-        known = layout.wider(self.axes, axes or {})
-        asked = self._asked(replicates, horizon, seed, data)
+        known, choice = layout.wider(self.axes, axes or {}), layout.LayoutChoice(cases, policies, axes or {})
+        data, horizon = _default(data, self.data), _default(horizon, self.horizon)
+        count = checks.integer("replicates", _default(replicates, self.replicates), 1)
+        horizons = checked_horizons("horizon", horizon)
+        seed = checks.integer("seed", _default(seed, self.seed), 0)
+        data = None if data is None else Path(data).resolve()
         on, store = _default(on, self.on), _default(store, self.store)
         if on is not None:
             resolve(on)  # refuse an invalid executor or store before anything is made
         StudyStore.check_place(store)
-        return self._run(asked, known, layout.LayoutChoice(cases, policies, axes or {}), on, store, progress)
-
-    def _asked(
-        self, replicates: int | None, horizon: int | Sequence[int] | None, seed: int | None, data: str | Path | None
-    ) -> layout.Asked:
-        """Return what is asked of the study, or its own values."""
-        data, horizon = _default(data, self.data), _default(horizon, self.horizon)
-        count = checks.integer("replicates", _default(replicates, self.replicates), 1)
-        layout.checked_horizons("horizon", horizon)
-        seed = checks.integer("seed", _default(seed, self.seed), 0)
-        return layout.Asked(count, horizon, seed, None if data is None else Path(data).resolve())
-
-    def _run(
-        self, asked: layout.Asked, axes: Mapping[str, Sequence[Value]], choice: layout.LayoutChoice, on: Any,
-        store: str | Path | None, progress: bool,
-    ) -> xarray.Dataset:  # fmt: skip
-        """Play what the results do not have."""
-        count, horizon, seed, folder = asked
         stored = None if store is None else study_record(store)
         from_all = self.series is not None or self.published is not None  # computed from all rounds
-        keep = layout.keep_of("all" if from_all else self.keep, horizon, stored)
-        play = Player(self.build, self.series, keep, layout.checked_horizons("horizon", horizon), self.timed, self.name)
-        problems = self._first_problems(play, seed, folder)
-        whole = layout.lay_out(problems, self.cases, self.labels, axes, horizon, choice)
+        keep = layout.keep_of("all" if from_all else self.keep, horizons[-1], stored)
+        play = Player(self.build, self.series, keep, horizons, self.timed, self.name)
+
+        def problem_at(case: str, rounds: int, values: Mapping[str, Value]) -> Problem:
+            return play.problem(self.replicate(case, 0, rounds, seed, data, values))
+
+        whole = layout.lay_out(problem_at, self.cases, self.labels, known, horizon, choice)
         chosen = whole.chosen(choice)
         record = {
-            **self._attributes(seed, axes), **described(attrs.asdict(chosen, recurse=False), layout.listed(horizon)),
-            "replicates": count, **chosen.without, HORIZON: max(map(chosen.rounds, chosen.policies)),
-            "data": None if folder is None else str(folder), **({} if keep == "all" else {KEEP: keep}),
+            **self._attributes(seed, known), **chosen.record, "replicates": count,
+            "data": None if data is None else str(data), **({} if keep == "all" else {KEEP: keep}),
         }  # fmt: skip
-        results = self._results(store, stored, record, whole, problems)
-        jobs = Jobs(self.name, chosen, count, functools.partial(self.replicate, seed=seed, data=folder))
+        results: StudyInMemory | StudyStore
+        if store is None:
+            results = StudyInMemory(record, layout.kept_rounds(record))
+        else:
+            if stored is not None:
+                layout.check_stored(problem_at, stored, record, whole.start, str(store))
+            results = StudyStore.take_up(store, record, whole.record)
+        jobs = Jobs(self.name, chosen, count, functools.partial(self.replicate, seed=seed, data=data))
         failed = play_missing(jobs, play, results, on, progress)
         found = results.dataset(layout.kept_rounds(results.record))
         if failed:
@@ -358,22 +352,6 @@ class Study:
         own = derived_seed(seed, self.family or self.name, case, number)
         given = {name: of_axis[0] for name, of_axis in self.axes.items()} | dict(values or {})
         return Replicate(case, number, own, horizon, None if data is None else Path(data), tuple(given.items()))
-
-    def _first_problems(self, player: Player, seed: int, data: Path | None) -> layout.FirstProblems:
-        """Return the problems of the cases' first replicates, given horizon and values of axes."""
-        return layout.FirstProblems(lambda *at: player.problem(self.replicate(at[0], 0, at[1], seed, data, at[2])))
-
-    def _results(
-        self, store: str | Path | None, stored: Mapping[str, Any] | None, record: Mapping[str, Any], whole: Layout,
-        problems: layout.FirstProblems,
-    ) -> StudyInMemory | StudyStore:  # fmt: skip
-        """Return what keeps the results of a study; `whole` has the order of its cases and policies."""
-        if store is None:
-            return StudyInMemory(record, layout.kept_rounds(record))
-        if stored is not None:
-            layout.check_stored(problems, stored, record, whole.start, str(store))
-        order = described(attrs.asdict(whole, recurse=False), None)
-        return StudyStore.take_up(store, record, {name: order[name] for name in LISTS})
 
     def decisive(self) -> dict[str, Any] | None:
         """Return the tables that determine the numbers, except sizes and seed; None if the study was made in Python."""

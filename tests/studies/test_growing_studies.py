@@ -151,13 +151,13 @@ def test_names_of_folders_stay(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_older_store_keeps_its_folders(tmp_path: Path) -> None:
-    """Two labels that are alike from the beginning have numbers; a third that is like them gets another name."""
+def test_labels_alike_have_folders_of_their_own(tmp_path: Path) -> None:
+    """The second of two labels that are alike has a number; so has a third one, added later."""
     place = tmp_path / "runs"
     tables = {label: {"type": "GPUCB", "scale": 1.0 + i} for i, label in enumerate(("A", "a", "a!"))}
     two = {label: tables[label] for label in ("A", "a")}
     Study.from_dict({**FILE, "policies": two, "horizon": 5}).run(store=place)
-    assert {path.name for path in (place / "rough").iterdir() if path.is_dir()} == {"a-0", "a-1"}
+    assert {path.name for path in (place / "rough").iterdir() if path.is_dir()} == {"a", "a-1"}
     result = Study.from_dict({**FILE, "policies": tables, "horizon": 5}).run(store=place)
     assert_whole(place, result, Study.from_dict({**FILE, "policies": tables, "horizon": 5}).run())
 
@@ -217,6 +217,21 @@ def test_a_study_made_in_python_needs_few_words(tmp_path: Path) -> None:
     made.run(store=tmp_path / "runs", policies=["random"])
     result = made.run(store=tmp_path / "runs", horizon=20)
     assert_whole(tmp_path / "runs", result, made.run(horizon=20))
+
+
+def build_more(replicate: Replicate) -> Problem:
+    """The same policies on other arms, which only their space shows."""
+    space, kernel = sb.Arms(7), sb.Covariance(np.eye(7))
+    environment = sb.GPSample(space, kernel, sb.GaussianNoise(0.3), seed=replicate.seed)
+    return Problem(environment, {"random": sb.RandomSearch(space, seed=replicate.seed)})
+
+
+def test_spaces_of_a_study_made_in_python_stay(tmp_path: Path) -> None:
+    """Also where nothing is left to play, and no run would be opened."""
+    Study("mine", ("one",), build, 10, 1).run(store=tmp_path / "runs", policies=["random"])
+    refusal = r"(?s)its runs have another space. Differences:.*one: space.count: stored 6, given 7"
+    with pytest.raises(SpecificationDiffers, match=refusal):
+        Study("mine", ("one",), build_more, 10, 1).run(store=tmp_path / "runs")
 
 
 def test_a_family_has_the_same_functions() -> None:
