@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 
@@ -52,14 +52,10 @@ ANALYSES: dict[str, Analysis] = {}
 
 @attrs.frozen
 class ProblemsFromBuilder:
-    """Problems of a study that names a builder: its `Study.build`."""
+    """Problems of a study that names a builder: its `Study.build`; in its parameters axes stand for values."""
 
     name: str
     parameters: dict[str, Any]
-
-    def of(self, tables: Mapping[str, Any]) -> Self:
-        """Return the problems of a whole study file, in which axes stand for values."""
-        return attrs.evolve(self, parameters=dict(tables.get("parameters", {})))
 
     def __call__(self, replicate: Replicate) -> Problem:
         parameters = at_values(self.parameters, values_in(replicate))

@@ -111,8 +111,14 @@ def study_arguments(
         Specification.allow(name)
     for values in _values_of_axes(specification):
         at = {**specification, **{key: at_values(specification[key], values) for key in TABLES if key in specification}}
-        found = _from_builder(at) if "builder" in specification else _from_tables(at, function, tuple(classes))
-    found["build"] = found["build"].of(specification)  # with the axes instead of the values checked last
+        found = _from_builder(at) if "builder" in specification else _from_tables(at)
+    if "builder" in specification:
+        found["build"] = ProblemsFromBuilder(specification["builder"], dict(specification.get("parameters", {})))
+    else:
+        shared = {name: specification.get("shared", {}).get(name, {}) for name in SHARED}
+        environments = {case: {**shared["environments"], **own} for case, own in specification["environments"].items()}
+        policies = dict(specification["policies"])
+        found["build"] = ProblemsFromTables(environments, policies, shared["policies"], function, tuple(classes))
     if "cover" in given and found["labels"] is not None and given["cover"] not in found["labels"]:
         checks.refuse("cover", given["cover"], nearest(given["cover"], found["labels"]))
     result = {**given, **found}
@@ -172,6 +178,7 @@ def _values_of_axes(specification: Mapping[str, Any]) -> Iterator[dict[str, Valu
 
 
 def _from_builder(specification: Mapping[str, Any]) -> dict[str, Any]:
+    """Check a file that names a builder; return arguments of its study."""
     builder = BUILDERS[_check_name("builder", specification["builder"], BUILDERS)]
     for key in ("environments", "shared"):
         if key in specification:
@@ -187,14 +194,12 @@ def _from_builder(specification: Mapping[str, Any]) -> dict[str, Any]:
     for case in cases:
         _check_name("cases", case, builder.cases)
     labels = _check_names("policies", specification["policies"]) if "policies" in specification else None
-    build = ProblemsFromBuilder(specification["builder"], parameters)
-    return {"cases": tuple(cases), "build": build, "labels": labels, "needs_data": builder.needs_data,
+    return {"cases": tuple(cases), "labels": labels, "needs_data": builder.needs_data,
             "packages": builder.packages, "starts_clusters": builder.starts_clusters}  # fmt: skip
 
 
-def _from_tables(
-    specification: Mapping[str, Any], function: Callable[[Any], float] | None, classes: tuple[str, ...]
-) -> dict[str, Any]:
+def _from_tables(specification: Mapping[str, Any]) -> dict[str, Any]:
+    """Check a file of tables of environments and policies; return arguments of its study."""
     for key in ("cases", "parameters"):
         if key in specification:
             checks.refuse(key, specification[key], "no such key without a builder; [environments] names the cases")
@@ -210,7 +215,7 @@ def _from_tables(
         _check_environment(f"environments.{case}", environments[case])
     for label, table in specification["policies"].items():
         _check_table(f"policies.{label}", table)
-        kind = _check_type(f"policies.{label}.type", table.get("type"), policy_kinds())
+        kind = _check_name(f"policies.{label}.type", table.get("type"), policy_kinds())
         _check_keys(f"key of policies.{label}", table, ["type", MOST, *_arguments(kind)])
         if MOST in table:
             checks.integer(f"policies.{label}.{MOST}", table[MOST], 1)
@@ -221,21 +226,17 @@ def _from_tables(
     for case, table in environments.items():
         _check_keys(f"key of environments.{case}.arguments", table.get("arguments", {}), common)
     _check_values("shared.policies", shared["policies"])
-    build = ProblemsFromTables(environments, dict(specification["policies"]), shared["policies"], function, classes)
-    used = {*_kinds(list(environments.values()))}
-    packages = tuple(sorted({kind.SOURCE.package for kind in used if hasattr(kind, "SOURCE")}))
-    labels = list(specification["policies"])
-    return {"cases": tuple(environments), "build": build, "labels": labels, "packages": packages}
+    packages = {kind.SOURCE.package for kind in _kinds([*environments.values()]) if hasattr(kind, "SOURCE")}
+    return {"cases": tuple(environments), "labels": [*specification["policies"]], "packages": tuple(sorted(packages))}
 
 
 def _kinds(value: Any) -> Iterator[Any]:
     """Yield the environments that are named in tables."""
     if isinstance(value, Mapping):
         yield from [environment_kinds()[value["type"]]] if value.get("type") in environment_kinds() else []
-        yield from _kinds(list(value.values()))
-    elif isinstance(value, list):
-        for part in value:
-            yield from _kinds(part)
+        value = list(value.values())
+    for part in value if isinstance(value, list) else ():
+        yield from _kinds(part)
 
 
 def _arguments(kind: str) -> list[str]:
@@ -244,7 +245,7 @@ def _arguments(kind: str) -> list[str]:
 
 def _check_environment(name: str, table: Mapping[str, Any]) -> None:
     known = environment_kinds()
-    kind = _check_type(f"{name}.type", table.get("type"), known)
+    kind = _check_name(f"{name}.type", table.get("type"), known)
     _check_keys(f"key of {name}", table, [*COMMON_KEYS, *arguments_of(known[kind])])
     _check_values(name, {key: value for key, value in table.items() if key != "noise"})
     noise = table.get("noise")
@@ -290,12 +291,6 @@ def _check_keys(name: str, given: Mapping[str, Any], known: Iterable[str]) -> No
 
 
 def _check_name(name: str, value: Any, known: Iterable[str]) -> str:
-    if not isinstance(value, str) or value not in known:
-        checks.refuse(name, value, nearest(str(value), known))
-    return value
-
-
-def _check_type(name: str, value: Any, known: Iterable[str]) -> str:
     if not isinstance(value, str) or value not in known:
         checks.refuse(name, value, known_types(value, known))
     return value

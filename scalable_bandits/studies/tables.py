@@ -8,37 +8,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any
 
 import attrs
 import numpy as np
 
-from scalable_bandits import checks
+from scalable_bandits import checks, environments
 from scalable_bandits.checks import Floats
-from scalable_bandits.environments import (
-    AutoregressiveProcess,
-    Benchmark,
-    DriftingFunction,
-    Environment,
-    FunctionEnvironment,
-    GaussianNoise,
-    GPSample,
-    MovingSearchSpace,
-    RKHSFunction,
-    SensorPanel,
-    TableEnvironment,
-)
-from scalable_bandits.environments.published import (
-    BBOB,
-    HPOB,
-    Chemistry,
-    HPOBench,
-    HPOLib,
-    LCBench,
-    NASBench201,
-    SilverNanoparticles,
-    Volcano,
-)
+from scalable_bandits.environments import DriftingFunction, Environment, GaussianNoise, RKHSFunction, published
 from scalable_bandits.execution.base import NotOnWorker
 from scalable_bandits.formulas.information_gain import growth_rate
 from scalable_bandits.kernels import Kernel
@@ -51,18 +28,17 @@ from scalable_bandits.studies.growth import HORIZON, Value
 from scalable_bandits.studies.runs import Problem, Replicate
 
 ENVIRONMENTS: dict[str, Callable[..., Environment]] = {
+    **{
+        name: kind
+        for module in (environments, published)
+        for name in module.__all__
+        if isinstance(kind := getattr(module, name), type) and issubclass(kind, Environment)
+        if not inspect.isabstract(kind)
+    },
     "RKHSFunction.sparse": RKHSFunction.sparse,
     "RKHSFunction.posterior_mean": RKHSFunction.posterior_mean,
     "DriftingFunction.sparse": DriftingFunction.sparse,
-    **{
-        kind.__name__: kind
-        for kind in (
-            AutoregressiveProcess, Benchmark, DriftingFunction, FunctionEnvironment, GPSample, MovingSearchSpace,
-            RKHSFunction, SensorPanel, TableEnvironment,
-            BBOB, HPOB, Chemistry, HPOBench, HPOLib, LCBench, NASBench201, SilverNanoparticles, Volcano,
-        )
-    },
-}  # fmt: skip
+}
 WORDS = {  # words by argument of a policy; `DerivedArguments` has a method for each argument
     "noise": ("exact", "deviation"),
     "regularization": ("noise variance",),
@@ -141,7 +117,7 @@ class ProblemsFromTables:
     Attributes
     ----------
     environments
-        Tables of the environments by case, with all shared keys.
+        Tables of the environments by case, with all shared keys; in all tables axes stand for values.
     policies
         Tables of the policies by label.
     shared
@@ -158,14 +134,6 @@ class ProblemsFromTables:
     function: Callable[[Any], float] | None = None
     classes: tuple[str, ...] = ()
 
-    def of(self, tables: Mapping[str, Any]) -> Self:
-        """Return the problems of a whole study file, in which axes stand for values."""
-        shared = {"environments": {}, "policies": {}, **tables.get("shared", {})}
-        environments = {case: {**shared["environments"], **own} for case, own in tables["environments"].items()}
-        return attrs.evolve(
-            self, environments=environments, policies=dict(tables["policies"]), shared=shared["policies"]
-        )
-
     def __call__(self, replicate: Replicate) -> Problem:
         for name in self.classes:  # this may be a worker
             try:
@@ -177,15 +145,13 @@ class ProblemsFromTables:
         tables = [self.environments[replicate.case], self.shared, self.policies]
         table, shared, policies = at_values(tables, values_in(replicate))
         derived = _prefix_errors(f"environments.{replicate.case}", self._environment, table, replicate)
-        common = {**shared, **table.get("arguments", {})}
-        return Problem(
-            derived.environment,
-            {
-                label: _prefix_errors(f"policies.{label}", _make_policy, own, common, derived)
-                for label, own in policies.items()
-                if _has_room(own, derived.environment)
-            },
-        )
+        common, finite = {**shared, **table.get("arguments", {})}, derived.environment.space.finite
+        policies = {
+            label: _prefix_errors(f"policies.{label}", _make_policy, own, common, derived)
+            for label, own in policies.items()
+            if MOST not in own or finite is None or finite.size <= own[MOST]
+        }
+        return Problem(derived.environment, policies)
 
     def _environment(self, table: Mapping[str, Any], replicate: Replicate) -> DerivedArguments:
         """Make the environment of a replicate."""
@@ -264,12 +230,6 @@ class DerivedArguments:
     def xi(self, _: str) -> float:
         """Return R / 10."""
         return 0.1 * self.noise("exact")
-
-
-def _has_room(own: Mapping[str, Any], environment: Environment) -> bool:
-    """Return whether a policy is played in an environment with so many candidates."""
-    finite = environment.space.finite
-    return MOST not in own or finite is None or finite.size <= own[MOST]
 
 
 def _prefix_errors(table: str, make: Callable[..., Any], *arguments: Any) -> Any:
