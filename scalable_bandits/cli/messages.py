@@ -11,7 +11,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich import box
@@ -27,17 +27,6 @@ if TYPE_CHECKING:
 
 console = PlainConsole()
 errors = PlainConsole(stderr=True)
-
-ON = (
-    "Where to run: local:4 (4 worker processes), threads:4, tcp://host:port (a Dask scheduler), or a recipe file "
-    "(.yaml). Default: this process."
-)
-CLASSES = Annotated[
-    list[str] | None,
-    typer.Option("--class", metavar="NAME", help="Class of yours to import, as module:Class; may be repeated."),
-]
-JSON = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for scripts.")]
-
 
 ABOVE = ("case", "T", "growth of")  # columns of a table that become lines above its rows
 LEAST_WIDTH = 24  # at which such lines are wrapped; names of policies never are

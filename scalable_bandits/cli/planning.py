@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scalable_bandits.cli.messages import CLASSES, JSON, console, print_json, refusals, show_table
-from scalable_bandits.cli.studies import FUNCTION, STUDY, load, one_or_all, read_axes
+from scalable_bandits.cli import options
+from scalable_bandits.cli.messages import console, print_json, refusals, show_table
+from scalable_bandits.cli.studies import choice, load
 
 if TYPE_CHECKING:
     from scalable_bandits.planning import Plan
@@ -16,24 +17,22 @@ ON_PAPER = 1_000  # workers; more have not been tried
 
 
 def plan(
-    study: Annotated[str, typer.Argument(metavar="STUDY", help=STUDY)],
+    study: options.STUDY,
     workers: Annotated[str, typer.Option(metavar="N,N", help="Numbers of workers.")] = "1,16,256",
     seconds: Annotated[float, typer.Option(metavar="S", help="Time that each run is played for.")] = 3.0,
-    replicates: Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of replicates.")] = None,
-    horizon: Annotated[
-        list[int] | None, typer.Option(min=1, metavar="N", help="Number of rounds; may be repeated.")
-    ] = None,
-    case: Annotated[list[str] | None, typer.Option(metavar="CASE", help="Case; may be repeated.")] = None,
-    policy: Annotated[list[str] | None, typer.Option(metavar="POLICY", help="Policy; may be repeated.")] = None,
-    axis: Annotated[list[str] | None, typer.Option(metavar="NAME=V,V", help="Values of an axis.")] = None,
-    data: Annotated[str | None, typer.Option(metavar="FOLDER", help="Folder of the measured data files.")] = None,
+    replicates: options.REPLICATES = None,
+    horizon: options.HORIZON = None,
+    case: options.CASE = None,
+    policy: options.POLICY = None,
+    axis: options.AXIS = None,
+    data: options.DATA = None,
     store: Annotated[bool, typer.Option("--store", metavar="", help="Count the time of stored runs.")] = False,
     on: Annotated[
         str | None, typer.Option(metavar="CLUSTER", help="Cluster that is measured; else this machine.")
     ] = None,
-    environment: Annotated[str | None, typer.Option(metavar="NAME", help=FUNCTION)] = None,
-    classes: CLASSES = None,
-    json: JSON = False,
+    environment: options.ENVIRONMENT = None,
+    classes: options.CLASSES = None,
+    json: options.JSON = False,
 ) -> None:
     """Predict time, memory and messages of a study on so many workers, from the first seconds of one run of each."""
     from scalable_bandits.planning import plan as planned
@@ -42,8 +41,7 @@ def plan(
         counts: list[Any] = [int(part) if part.strip().isdecimal() else part for part in workers.split(",")]
         found = planned(
             load(study, environment, classes or ()), counts, seconds=seconds, stored=store, on=on,
-            replicates=replicates, horizon=one_or_all(horizon),
-            cases=case or None, policies=policy or None, axes=read_axes(axis or ()), data=data,
+            **choice(replicates, horizon, case, policy, axis, data),
         )  # fmt: skip
     if json:
         print_json(_record(found))

@@ -15,21 +15,16 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
-from scalable_bandits.cli.messages import (
-    CLASSES,
-    JSON,
-    ON,
-    console,
-    errors,
-    print_json,
-    refusals,
-    resume_command,
-    say,
-    say_imports,
-)
+from scalable_bandits.cli import options
+from scalable_bandits.cli.messages import console, errors, print_json, refusals, resume_command, say, say_imports
 from scalable_bandits.cli.studies import run_study
-from scalable_bandits.cli.tuning import terminated_like_interrupted
-from scalable_bandits.cli.tuning_output import plain_best, plain_failures, show_best, show_failures
+from scalable_bandits.cli.tuning import (
+    plain_best,
+    plain_failures,
+    show_best,
+    show_failures,
+    terminated_like_interrupted,
+)
 
 if TYPE_CHECKING:
     from scalable_bandits.runs.result import TuningResult
@@ -37,13 +32,9 @@ if TYPE_CHECKING:
 
 OPTIONAL = ("environment", "size", "policy")  # columns that a narrow terminal leaves out, in this order
 STATE_WIDTH = 20  # characters; a longer state is folded
-STORE = "Store of a run, or a folder with several."
 
 
-def show_status(
-    path: Annotated[str, typer.Argument(metavar="PATH", help=STORE)],
-    json: JSON = False,
-) -> None:
+def show_status(path: options.PATH, json: options.JSON = False) -> None:
     """Show the runs in a store or folder: rounds, last write, size, regret or best observation, and state."""
     from scalable_bandits.runs.readable import point_text
     from scalable_bandits.status import runs_in, status
@@ -98,10 +89,7 @@ def _say_how_to_go_on(path: str) -> None:
     console.print(f"{complete} of {runs} runs are complete; {again}", soft_wrap=True)
 
 
-def check_store(
-    path: Annotated[str, typer.Argument(metavar="PATH", help=STORE)],
-    json: JSON = False,
-) -> None:
+def check_store(path: options.PATH, json: options.JSON = False) -> None:
     """Read everything in a store and report what is damaged, with exit code 1 if anything is. Changes nothing."""
     from scalable_bandits.status import check
 
@@ -141,21 +129,19 @@ def resume_run(
     command: Annotated[
         str | None, typer.Option(metavar="LINE", help="Command that the run evaluates, as `tune` was given it.")
     ] = None,
-    classes: CLASSES = None,
+    classes: options.CLASSES = None,
     recover: Annotated[
         bool,
         typer.Option(
             "--recover", metavar="", help="Continue a damaged store with what can be read (a copy of it is kept)."
         ),
     ] = False,
-    on: Annotated[str | None, typer.Option(metavar="WHERE", help=ON)] = None,
+    on: options.ON = None,
     parallel: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Evaluations in flight at once. Default: as many as before.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Folder for a study's tables and figures. Default: its name.")
-    ] = None,
-    json: JSON = False,
+    out: options.OUT = None,
+    json: options.JSON = False,
 ) -> None:
     """Continue an interrupted run or study, with the same numbers as without the interruption."""
     import warnings
@@ -212,18 +198,15 @@ def _show_resumed(path: str, found: TuningResult | None, json: bool, again: str)
     """Print a run's status and what was found; exit with code 130 if the user interrupted it."""
     from scalable_bandits.status import status
 
-    failed = [] if found is None else found.failed
     if json:
-        record = {**status(path)._asdict(), "failed": plain_failures(failed)}
+        record = {**status(path)._asdict(), "failed": plain_failures(found)}
         print_json({**record, "best": None if found is None else plain_best(found)})
     else:
         show_status(path)
-        if found is not None:
+    if found is not None:
+        if not json:
             show_best(found)
-    show_failures(failed)
-    if found is not None and found.interrupted:
-        errors.print(f"interrupted; continue with: {again}", soft_wrap=True)
-        raise typer.Exit(130)
+        show_failures(found, again)
 
 
 def _resume_study(
@@ -234,21 +217,21 @@ def _resume_study(
     from scalable_bandits.runs.resuming import function_of
     from scalable_bandits.studies import Study
 
-    options = {key: record[key] for key in ("replicates", "seed", "cases", "policies")}
-    options["horizon"] = record.get("horizons", record["horizon"])
+    given = {key: record[key] for key in ("replicates", "seed", "cases", "policies")}
+    given["horizon"] = record.get("horizons", record["horizon"])
     data = None if record["data"] is None else Path(record["data"])
     with refusals():
         if "specification" in record:
             sizes = {key: record[key] for key in ("replicates", "seed", "title", "source") if record[key]}
-            sizes["horizon"] = options["horizon"]
+            sizes["horizon"] = given["horizon"]
             own = None if function is None else function_of(function)
             study = Study.from_dict({**record["specification"], **sizes}, function=own, classes=classes)
         elif _from_file(record):
             study = Study.load(record["study"])
         else:
             raise ValueError(f"store: {path} has the study {record['study']!r}, made in Python: {_again(record)}")
-    folder, options = Path(study.name) if out is None else out, {**options, "data": data, "on": on}
-    done = run_study(study, folder, path, options, function, json, classes=classes)
+    folder, given = Path(study.name) if out is None else out, {**given, "data": data, "on": on}
+    done = run_study(study, folder, path, given, function, json, classes=classes)
     if json:
         print_json(done)
 

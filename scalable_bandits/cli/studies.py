@@ -11,26 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scalable_bandits.cli.messages import (
-    CLASSES,
-    JSON,
-    ON,
-    console,
-    print_json,
-    refusals,
-    resume_command,
-    say,
-    say_imports,
-    show_table,
-)
+from scalable_bandits.cli import options
+from scalable_bandits.cli.messages import console, print_json, refusals, resume_command, say, say_imports, show_table
 
 if TYPE_CHECKING:
     import xarray
 
     from scalable_bandits.studies import Study
 
-STUDY = "Name of a study (see `list`), or a study file (.toml)."
-FUNCTION = "Function of a study file's environments of type FunctionEnvironment, as module:name."
 EXTRA = "[data]: packages with published data, pip install 'scalable_bandits[data]'"
 WIDE = 120  # columns of a terminal from which on `list` shows titles
 QUICK = 2, 50  # replicates (of a timed study one) and rounds with --quick
@@ -40,17 +28,11 @@ QUICK_HELP = (
     "Run a small version: 2 replicates (if timed 1, of 1 case), at most 50 rounds, 2 numbers of the first axis."
 )
 LONG = 3600.0  # seconds from which on a study says how long it will take
-MADE = {
-    "table.csv",
-    "regret.png",
-    "published.csv",
-    "growth.png",
-    "scaling.png",
-    "partition.png",
-}  # may be overwritten if in a store
+PICTURES = ("regret.png", "growth.png", "scaling.png", "partition.png")
+MADE = {"table.csv", "published.csv", *PICTURES}  # may be overwritten if in a store
 
 
-def list_studies(json: JSON = False) -> None:
+def list_studies(json: options.JSON = False) -> None:
     """List the named studies and how long each takes."""
     from scalable_bandits.report.blocks import table
     from scalable_bandits.studies import Study
@@ -75,7 +57,7 @@ def _needs(study: Study) -> str:
     return "--data" if study.needs_data else "[data]" if study.packages else ""
 
 
-def show(study: Annotated[str, typer.Argument(metavar="STUDY", help=STUDY)]) -> None:
+def show(study: options.STUDY) -> None:
     """Print a study as a study file, to change and run: scalable-bandits show STUDY > mine.toml."""
     from scalable_bandits.studies import Study
 
@@ -84,70 +66,61 @@ def show(study: Annotated[str, typer.Argument(metavar="STUDY", help=STUDY)]) -> 
 
 
 def run(
-    study: Annotated[str | None, typer.Argument(metavar="STUDY", help=STUDY)] = None,
+    study: Annotated[str | None, typer.Argument(metavar="STUDY", help=options.STUDY_HELP)] = None,
     every: Annotated[
         bool, typer.Option("--all", metavar="", help="Run all named studies, except those whose data are missing.")
     ] = False,
     quick: Annotated[bool, typer.Option("--quick", metavar="", help=QUICK_HELP)] = False,
-    replicates: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Number of replicates. Default: the study's.")
-    ] = None,
-    horizon: Annotated[
-        list[int] | None,
-        typer.Option(min=1, metavar="N", help="Number of rounds; may be repeated. Default: the study's."),
-    ] = None,
+    replicates: options.REPLICATES = None,
+    horizon: options.HORIZON = None,
     seed: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Seed of all random numbers. Default: the study's.")
     ] = None,
-    case: Annotated[
-        list[str] | None, typer.Option(metavar="CASE", help="Case to run; may be repeated. Default: all.")
-    ] = None,
-    policy: Annotated[
-        list[str] | None, typer.Option(metavar="POLICY", help="Policy to run; may be repeated. Default: all.")
-    ] = None,
-    axis: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=V,V", help="Values of an axis to run. Default: the study's.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="New folder for the results. Default: name of the study.")
-    ] = None,
-    data: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Folder of the measured data files.")] = None,
-    on: Annotated[str | None, typer.Option(metavar="WHERE", help=ON)] = None,
+    case: options.CASE = None,
+    policy: options.POLICY = None,
+    axis: options.AXIS = None,
+    out: options.OUT = None,
+    data: options.DATA = None,
+    on: options.ON = None,
     store: Annotated[
         str | None,
         typer.Option(
             metavar="FOLDER", help="Folder that stores every run as it proceeds; runs that it has are not repeated."
         ),
     ] = None,
-    environment: Annotated[str | None, typer.Option(metavar="NAME", help=FUNCTION)] = None,
-    classes: CLASSES = None,
-    json: JSON = False,
+    environment: options.ENVIRONMENT = None,
+    classes: options.CLASSES = None,
+    json: options.JSON = False,
 ) -> None:
     """Run a study: print its table; save data, tables and figures."""
-    from scalable_bandits.studies import Study
-
-    options: dict[str, Any] = {
-        "replicates": replicates, "horizon": one_or_all(horizon), "seed": seed, "data": data, "on": on,
-        "cases": case or None, "policies": policy or None, "axes": None,
-    }  # fmt: skip
     with refusals():
         if (study is None) != every:
             raise ValueError("run: give either a study (a name or a file) or --all")
         if every and (case or policy or axis or store or environment or classes):
             raise ValueError(f"run: {NOT_WITH_ALL} cannot be combined with --all")
-        options["axes"] = read_axes(axis or ())
-        studies = [known for _, known in sorted(Study.registry.items())]
-        studies = studies if every else [load(study, environment, classes or ())]
-    if every:
-        _run_all(studies, Path("studies") if out is None else out, options, quick, json)
+        given = {**choice(replicates, horizon, case, policy, axis, data), "seed": seed, "on": on}
+        chosen = None if every else load(str(study), environment, classes or ())
+    if chosen is None:
+        _run_all(Path("studies") if out is None else out, given, quick, json)
         return
-    chosen = studies[0]
-    folder = Path(chosen.name) if out is None else out
-    small = _small(chosen, options, quick)
+    small = _small(chosen, given, quick)
     _say_if_long(chosen, {} if quick else small, chosen.store if store is None else store)
+    folder = Path(chosen.name) if out is None else out
     record = run_study(chosen, folder, store, small, environment, json, classes=classes or ())
     if json:
         print_json(record)
+
+
+def choice(
+    replicates: int | None, horizon: list[int] | None, case: list[str] | None, policy: list[str] | None,
+    axis: list[str] | None, data: Path | None,
+) -> dict[str, Any]:  # fmt: skip
+    """Return the arguments of `Study.run` and `plan` that options give."""
+    rounds = horizon[0] if horizon and len(horizon) == 1 else horizon or None
+    return {
+        "replicates": replicates, "horizon": rounds, "cases": case or None, "policies": policy or None,
+        "axes": read_axes(axis or ()), "data": data,
+    }  # fmt: skip
 
 
 def read_axes(given: Sequence[str]) -> dict[str, list[int | float | str]] | None:
@@ -169,23 +142,23 @@ def _value(text: str) -> int | float | str:
     return text
 
 
-def load(name: str | None, function: str | None, classes: Sequence[str]) -> Study:
+def load(name: str, function: str | None, classes: Sequence[str]) -> Study:
     """Load a study; import what the command names, and never what a file names alone."""
     from scalable_bandits.runs.resuming import function_of
     from scalable_bandits.studies import Study
 
     for option, given in (("--environment", function), ("--class", [*classes] or None)):
-        if given is not None and not str(name).endswith(".toml"):
+        if given is not None and not name.endswith(".toml"):
             raise ValueError(f"{option}: got {given!r}; allowed: only together with a study file")
     say_imports(classes)
     if function is not None:
         sys.path.insert(0, "")  # modules in the working folder can be imported, as with `python -m`
     own = None if function is None else function_of(function)
-    return Study.load(str(name), function=own, classes=classes)
+    return Study.load(name, function=own, classes=classes)
 
 
-def _small(study: Study, options: dict[str, Any], quick: bool) -> dict[str, Any]:
-    """Return the options with the sizes of --quick, where it is set and no size was given."""
+def _small(study: Study, given: dict[str, Any], quick: bool) -> dict[str, Any]:
+    """Return the arguments with the sizes of --quick, where it is set and no size was given."""
     sizes: dict[str, Any] = {
         "replicates": min(1 if study.timed else QUICK[0], study.replicates),
         "horizon": min(QUICK[1], study.horizons[0]),
@@ -196,45 +169,38 @@ def _small(study: Study, options: dict[str, Any], quick: bool) -> dict[str, Any]
     }
     sizes |= {"axes": axes} if axes else {}
     sizes |= {"cases": list(study.cases[:1])} if study.timed else {}
-    return {**options, **{key: size for key, size in sizes.items() if quick and options[key] is None}}
+    return {**given, **{key: size for key, size in sizes.items() if quick and given[key] is None}}
 
 
-def one_or_all(horizon: list[int] | None) -> int | list[int] | None:
-    """Return the horizon that options give, or all of them if there are several."""
-    return horizon[0] if horizon and len(horizon) == 1 else horizon or None
-
-
-def _say_if_long(study: Study, options: dict[str, Any], store: str | Path | None) -> None:
+def _say_if_long(study: Study, given: dict[str, Any], store: str | Path | None) -> None:
     """Say how long a study will take if that is long, unless it is a small one or its store has a part of it."""
-    if not options or (store is not None and Path(store).is_dir()):
+    if not given or (store is not None and Path(store).is_dir()):
         return
     from scalable_bandits.planning import forecast
     from scalable_bandits.report.numbers import duration_in_words
 
-    sizes = {name: value for name, value in options.items() if name not in ("seed", "on")}
+    sizes = {name: value for name, value in given.items() if name not in ("seed", "on")}
     with suppress(Exception):  # whatever cannot be played: the run itself says it
         found = forecast(study, **sizes)
         if found is not None and found.seconds >= LONG:
             most = f", most of it {found.slowest}" if found.slowest else ""
-            say(
-                "long",
-                f"{study.name}: about {duration_in_words(found.seconds)} in one process{most}; see `plan`",
-                "yellow",
-            )
+            about = f"about {duration_in_words(found.seconds)} in one process{most}"
+            say("long", f"{study.name}: {about}; see `plan`", "yellow")
 
 
-def _run_all(studies: list[Study], folder: Path, options: dict[str, Any], quick: bool, json: bool) -> None:
+def _run_all(folder: Path, given: dict[str, Any], quick: bool, json: bool) -> None:
     """Run every study in a folder of its own; exit with code 1 if any failed."""
     from scalable_bandits.environments import DataMissing
+    from scalable_bandits.studies import Study
 
     records, skipped, failed = [], [], []
-    for study in studies:
+    for _, study in sorted(Study.registry.items()):
         if quick and study.starts_clusters:
             skipped.append(study.name)
             say("skipped", f"{study.name}: each of its runs starts a cluster; run it by its name", "yellow")
             continue
         try:
-            small = _small(study, options, quick)
+            small = _small(study, given, quick)
             records.append(run_study(study, folder / study.name, None, small, json=json, skips=True))
         except DataMissing as error:
             skipped.append(study.name)
@@ -251,7 +217,7 @@ def _run_all(studies: list[Study], folder: Path, options: dict[str, Any], quick:
 
 
 def run_study(
-    chosen: Study, folder: Path, store: str | None, options: dict[str, Any], function: str | None = None,
+    chosen: Study, folder: Path, store: str | None, given: dict[str, Any], function: str | None = None,
     json: bool = False, skips: bool = False, classes: Sequence[str] = (),
 ) -> dict[str, Any]:  # fmt: skip
     """Run a study, save and print its result, and return the record for --json.
@@ -268,7 +234,7 @@ def run_study(
         made = _make_folder(folder, store)
         started = time.perf_counter()
         try:
-            result = chosen.run(**options, store=store, progress=True)
+            result = chosen.run(**given, store=store, progress=True)
         except BaseException:
             if made:
                 with suppress(OSError):  # not empty if the store is in it

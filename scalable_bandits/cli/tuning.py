@@ -1,4 +1,4 @@
-"""The subcommand `tune`: programs that are not Python."""
+"""The subcommand `tune`: programs that are not Python; and the results of tuning runs as the command prints them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,19 @@ import signal
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
+from rich.text import Text
 
-from scalable_bandits.cli.messages import JSON, console, errors, print_json, refusals, resume_command
-from scalable_bandits.cli.tuning_output import plain_result, show_best, show_failures
+from scalable_bandits.cli import options
+from scalable_bandits.cli.messages import console, errors, print_json, refusals, resume_command, say, show_table
+from scalable_bandits.runs.readable import point_text
+
+if TYPE_CHECKING:
+    from scalable_bandits.policies import Best
+    from scalable_bandits.runs.result import Measured, TuningResult
 
 
 def tune(
@@ -39,7 +46,7 @@ def tune(
     ] = None,
     retries: Annotated[int, typer.Option(min=0, metavar="N", help="Tries of a failed evaluation after the first.")] = 0,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of all random numbers.")] = 0,
-    json: JSON = False,
+    json: options.JSON = False,
 ) -> None:
     """Tune a program: find the setting whose run prints the best value. Every value is stored as it comes."""
     from scalable_bandits.commands import Command
@@ -56,13 +63,14 @@ def tune(
             timeout=timeout, store=store, seed=seed, progress=True,
         )  # fmt: skip
     if json:
-        print_json(plain_result(found))
+        measured = None if found.measured is None else _plain(found.measured)
+        print_json(
+            {"evaluations": len(found.tickets), "minimize": found.minimize, "interrupted": found.interrupted,
+             "best": plain_best(found), "measured": measured, "failed": plain_failures(found)}
+        )  # fmt: skip
     else:
         show_best(found)
-    show_failures(found.failed)
-    if found.interrupted:
-        errors.print(f"interrupted; continue with: {again}", soft_wrap=True)
-        raise typer.Exit(130)
+    show_failures(found, again)
     if not json:
         more = f"more evaluations: {again} --rounds {2 * len(found.tickets)}"
         console.print(f"{more}\na page about the run: scalable-bandits report {shlex.quote(store)}", soft_wrap=True)
@@ -80,3 +88,51 @@ def terminated_like_interrupted() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def plain_best(found: TuningResult) -> dict[str, Any]:
+    """Return the recommendation as plain data."""
+    return _plain(found.recommended)
+
+
+def _plain(best: Best | Measured) -> dict[str, Any]:
+    x = best.x
+    return {**best._asdict(), "x": x if isinstance(x, dict) or x is None else np.asarray(x).tolist()}
+
+
+def plain_failures(found: TuningResult | None) -> list[dict[str, Any]]:
+    """Return failed evaluations as plain data."""
+    return [] if found is None else [{"ticket": ticket.number, "error": ticket.error} for ticket in found.failed]
+
+
+def show_best(found: TuningResult) -> None:
+    """Print the recommended and the best measured point as a table, and the former in one line with more digits."""
+    from scalable_bandits.report.blocks import Block
+
+    summarized, best = found.summary(), found.recommended
+    numbers = len(summarized.columns)
+    show_table(Block("table", summarized.heading, ("", *summarized.columns), summarized.rows, numbers))
+    if best.x is not None:
+        line = f"best: {point_text(best.x)}, posterior mean {best.mean:.4g} +- {best.std:.2g}"
+        console.print(Text(line), soft_wrap=True)
+
+
+def show_failures(found: TuningResult, again: str) -> None:
+    """Print how many evaluations failed, by error; exit with code 130 if the user interrupted the run.
+
+    Parameters
+    ----------
+    found
+        Result of the run.
+    again
+        Command that continues it.
+    """
+    alike: dict[str, list[int]] = {}
+    for ticket in found.failed:
+        alike.setdefault(ticket.error, []).append(ticket.number)
+    for error, numbers in alike.items():
+        tickets = ", ".join(map(str, numbers))
+        say("failed", f"{len(numbers)} evaluation{'s' * (len(numbers) > 1)}: {error} (tickets {tickets})", "yellow")
+    if found.interrupted:
+        errors.print(f"interrupted; continue with: {again}", soft_wrap=True)
+        raise typer.Exit(130)
