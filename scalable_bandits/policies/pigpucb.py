@@ -31,18 +31,17 @@ from scalable_bandits.kernels import Kernel, Matern
 from scalable_bandits.policies.base import Best, Observations, Policy
 from scalable_bandits.posteriors import Regression, State
 from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree
-from scalable_bandits.posteriors.partition.box_cells import CubeIndex
+from scalable_bandits.posteriors.partition.box_cells import BoxCells, CubeIndex
 from scalable_bandits.posteriors.partition.cell import Cell
-from scalable_bandits.posteriors.partition.cell_posteriors import CellPosteriors
-from scalable_bandits.posteriors.partition.cover import BoxCover, Cover, make_cover
+from scalable_bandits.posteriors.partition.cover import make_cover
 from scalable_bandits.posteriors.partition.finite_cells import FiniteCells
 from scalable_bandits.posteriors.partition.looped_partition import COMPILED, LoopedPartition, WidthRule
 from scalable_bandits.posteriors.partition.observation_log import ObservationLog
 from scalable_bandits.posteriors.partition.partition import Partition, Winner
-from scalable_bandits.posteriors.partition.remote_cells import MakeCells, RemoteCells, make_box_cells, make_finite_cells
+from scalable_bandits.posteriors.partition.remote_cells import MakeCells, RemoteCells
 from scalable_bandits.posteriors.rounds import Columns, Game
 from scalable_bandits.posteriors.state import StateEntry
-from scalable_bandits.spaces import Box, Domain, Indices, Mask
+from scalable_bandits.spaces import Box, Domain, FiniteSpace, Indices, Mask
 
 
 class CoverElement(NamedTuple):
@@ -152,24 +151,20 @@ class PiGPUCB(Policy):
         q = d * (d + 1) / (d * (d + 2) + 2 * nu)
         divisions = 1 if self.horizon is None else max(round(self.horizon ** (q / d)), 1)  # (1)
         log, tree = ObservationLog(), ArgmaxTree(self.rkhs_norm, self.noise)
-        cover: Cover
+        space: Box | FiniteSpace
+        make: MakeCells
         if self.domain.whole_box:
             assert isinstance(self.space, Box)
-            cover = BoxCover(self.space, self._points)
             index = CubeIndex(UpperConfidence, self.tightening, self.regularization, self._salt)
-            make: MakeCells = functools.partial(make_box_cells, self.space, self.kernel, self._mean, index)
+            space, make = self.space, functools.partial(BoxCells, self.kernel, self._mean, index)
         else:
-            cover = make_cover(self._domain.finite)
-            given = (self.kernel, self._mean, self.regularization, self._salt)
-            make = functools.partial(make_finite_cells, self._domain.finite, *given)
-        posteriors: CellPosteriors[Any]
-        if self.on is None or not remote:
-            posteriors = make(self._points, log, tree)
-        else:
-            points = self._points if self.domain.whole_box else None
-            posteriors = RemoteCells(make, self.rkhs_norm, self.noise, cover, points, log, tree, self._executor)
+            space = self._domain.finite
+            make = functools.partial(FiniteCells, self.kernel, self._mean, self.regularization, self._salt)
+        cover: Any = make_cover(space, self._points)  # of the kind that `make` takes
+        local = self.on is None or not remote
+        posteriors = make(cover, log, tree) if local else RemoteCells(make, cover, log, tree, self._executor)
         kind = LoopedPartition if isinstance(posteriors, FiniteCells) and COMPILED else Partition
-        return kind(cover, posteriors, log, tree, divisions, self._split_threshold, self.tightening, self._salt)
+        return kind(posteriors, divisions, self._split_threshold, self.tightening, self._salt)
 
     @property
     def _mean(self) -> float:

@@ -124,7 +124,7 @@ class ArgmaxTree:
         )  # fmt: skip
 
     def find_largest(
-        self, log_term: float, outside_index: float, evaluate: Callable[[Cell], None]
+        self, log_term: float, outside_index: float, evaluate: Callable[[Cell, float], None]
     ) -> tuple[Cell | None, float]:
         """Find the cell of largest index, and the index.
 
@@ -135,7 +135,7 @@ class ArgmaxTree:
         outside_index
             Largest index outside of the tree; the cell is None if no cell reaches it.
         evaluate
-            Function that computes the maximizer of a cell.
+            Function that computes the maximizer of a cell at a log term.
         """
         if not self.last <= log_term <= self._schedule[VALID_UNTIL]:
             numba_cells.rebuild_ahead(
@@ -150,7 +150,7 @@ class ArgmaxTree:
             self._schedule[VISITS] += visits
             if not outdated:
                 return (self._cells[slot] if slot >= 0 else None), index
-            evaluate(self._cells[slot])
+            evaluate(self._cells[slot], log_term)
 
     @property
     def last(self) -> float:

@@ -23,7 +23,6 @@ from scalable_bandits.posteriors.partition.cell_posteriors import CellPosteriors
 from scalable_bandits.posteriors.partition.cover import BoxCover
 from scalable_bandits.posteriors.partition.observation_log import ObservationLog
 from scalable_bandits.randomness import derived_seed, generator
-from scalable_bandits.spaces import Indices
 
 SCAN = 256  # number of Sobol points in a cube
 STARTS = 6  # number of points from which the index is climbed
@@ -95,58 +94,54 @@ class BoxCells(CellPosteriors[CubePosterior]):
 
     Parameters
     ----------
-    points
-        Function from the numbers (k,) of visited points to the points (k, d); from None to all of them.
-    cover
-        Cubes of the box.
     index
         Index of the cells.
 
     See `CellPosteriors` for the other parameters.
     """
 
+    cover: BoxCover
+
     def __init__(
-        self, points: Callable[[Indices | None], Floats], kernel: Kernel, prior_mean: float, cover: BoxCover,
-        log: ObservationLog, tree: ArgmaxTree, index: CubeIndex,
+        self, kernel: Kernel, prior_mean: float, index: CubeIndex, cover: BoxCover, log: ObservationLog,
+        tree: ArgmaxTree,
     ):  # fmt: skip
         corner = cover.bounds(1, (0,) * cover.dimension)[0]
-        super().__init__(kernel, prior_mean, math.sqrt(kernel.diagonal(corner[None])[0]), log, tree)
-        self._points, self._cover = points, cover
-        self._upper, self._tightening, self._noise, self._seed = index
-        self.needs_ancestors = index.tightening
+        super().__init__(kernel, prior_mean, math.sqrt(kernel.diagonal(corner[None])[0]), cover, log, tree)
+        self._upper, self.needs_ancestors, self._noise, self._seed = index
         self._last_index: dict[int, tuple[Surface, SmoothIndex]] = {}  # index of each cell that split, by its number
 
     def has_constant_index(self, cell: Cell) -> bool:
-        return super().has_constant_index(cell) and not (self._tightening and cell.parent is not None)
+        return super().has_constant_index(cell) and not (self.needs_ancestors and cell.parent is not None)
 
-    def build(self, cell: Cell, pending: Sequence[int] = ()) -> CubePosterior:
-        points = self._points(np.array(pending, dtype=np.int64))
-        return CubePosterior(self._engine(cell.data), points, self._noise)
+    def build(self, cell: Cell, pending: Sequence[int] = ()) -> tuple[CubePosterior, float]:
+        engine, points = self._engine(cell.data), self.cover.points(np.array(pending, dtype=np.int64))
+        return CubePosterior(engine, points, self._noise), engine.information_gain
 
     def _engine(self, data: Sequence[int]) -> BoxEngine:
-        engine = BoxEngine(self.kernel, self._cover.dimension, constant_mean(self.prior_mean))
-        engine.points = self._points(None)
+        engine = BoxEngine(self.kernel, self.cover.dimension, constant_mean(self.prior_mean))
+        engine.points = self.cover.points(None)
         for i in data:
-            engine.observe(*self._log.at(i))
+            engine.observe(*self.log.at(i))
         return engine
 
     def observe(self, cell: Cell, candidate: int, y: float, noise_variance: float, log_term: float | None) -> None:
         posterior = self.posterior(cell)
         before = posterior.nbytes
-        posterior.engine.points = self._points(None)
+        posterior.engine.points = self.cover.points(None)
         posterior.engine.observe(candidate, y, noise_variance)
         cell.gain = posterior.engine.information_gain
         self._bytes += posterior.nbytes - before
         cell.maximizer = None
-        self._tree.set_unknown(cell)  # it is computed when it is needed, at the width of that round
+        self.tree.set_unknown(cell)  # it is computed when it is needed, at the width of that round
 
-    def evaluate(self, cell: Cell, posterior: CubePosterior, log_term: float) -> None:
-        width = self._tree.width(cell.gain, log_term)
+    def evaluate(self, cell: Cell, log_term: float) -> None:
+        posterior, width = self.posterior_with_pending(cell), self.tree.width(cell.gain, log_term)
         surface, index = posterior.surface(), self._upper(width)
-        bounds = np.stack(self._cover.bounds(cell.divisions, cell.place), axis=-1)
+        bounds = np.stack(self.cover.bounds(cell.divisions, cell.place), axis=-1)
         ancestors = self._ancestor_indices(cell)
         searched = Least([(surface, index), *ancestors]) if ancestors else surface
-        observed = self._points(np.array(posterior.engine.observed, dtype=np.int64))
+        observed = self.cover.points(np.array(posterior.engine.observed, dtype=np.int64))
         maximised = self._upper(0.0) if ancestors else index  # the mean of `Least` is the index
         near = observed[promising(surface, index, observed)]
         starts = 3 * STARTS if ancestors else STARTS  # the least of indices has ridges, where a climb may end
@@ -155,50 +150,35 @@ class BoxCells(CellPosteriors[CubePosterior]):
         cell.maximizer = top.x
         largest_std = self.prior_std if self.kernel.stationary else math.inf
         if ancestors:
-            self._tree.set_maximum(cell, top.value, 0.0, width, largest_std)
+            self.tree.set_maximum(cell, top.value, 0.0, width, largest_std)
         else:
             mean, variance = surface.predict(top.x[None])
-            self._tree.set_maximum(cell, float(mean[0]), math.sqrt(variance[0]), width, largest_std)
+            self.tree.set_maximum(cell, float(mean[0]), math.sqrt(variance[0]), width, largest_std)
 
     def _ancestor_indices(self, cell: Cell) -> list[tuple[Surface, SmoothIndex]]:
         """Return the indices that a cell's ancestors had when they split; an empty list without tightening."""
         indices = []
-        ancestor = cell.parent if self._tightening else None
+        ancestor = cell.parent if self.needs_ancestors else None
         while ancestor is not None:
             if ancestor.number not in self._last_index:  # it split before the state was restored
-                numbers = range(ancestor.split)
-                inside = [i for i in numbers if self._holds(ancestor, int(self._log.candidates[i]))]
+                observed = self.log.candidates[: ancestor.split]
+                inside = np.flatnonzero(self.cover.holds(ancestor.divisions, ancestor.place, observed)).tolist()
                 self._last_index[ancestor.number] = self._engine(inside).surface(), self._upper(ancestor.width)
             indices.append(self._last_index[ancestor.number])
             ancestor = ancestor.parent
         return indices
 
-    def _holds(self, cell: Cell, candidate: int) -> bool:
-        return cell.place in self._cover.places(cell.divisions, candidate)
-
-    def divide(self, cell: Cell, children: Sequence[Cell], log_term: float | None) -> list[Cell]:
-        if self._tightening:
-            self._last_index[cell.number] = self.posterior(cell).surface(), self._upper(cell.width)
-        for child in children:
-            child.data = [i for i in cell.data if self._holds(child, int(self._log.candidates[i]))]
-            if child.data:
-                child.gain = self.build_and_keep(child)
-        self.drop(cell)
-        return list(children)
-
-    def build_and_keep(self, cell: Cell) -> float:
-        posterior = self.build(cell)
-        self._keep(cell, posterior)
-        return posterior.engine.information_gain
+    def last_index(self, cell: Cell, log_term: float) -> None:
+        self._last_index[cell.number] = self.posterior(cell).surface(), self._upper(cell.width)
 
     def tied_maximizer(self, cell: Cell) -> Floats:
-        low, high = self._cover.bounds(cell.divisions, cell.place)
+        low, high = self.cover.bounds(cell.divisions, cell.place)
         return low + (high - low) * generator(derived_seed(self._seed, cell.seeded_hash), "anywhere").random(len(low))
 
     def best(self, cell: Cell) -> tuple[float, int, float]:
         engine = self.posterior(cell).engine
         candidates = np.array(engine.observed)
-        mean, variance = engine.surface().predict(self._points(candidates))
+        mean, variance = engine.surface().predict(self.cover.points(candidates))
         p = int(np.argmax(mean))
         return float(mean[p]), int(candidates[p]), math.sqrt(variance[p])
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,6 +17,7 @@ from scalable_bandits.posteriors.state import State, arrays
 NO_PARENT_INDEX = np.empty(0)
 
 
+@attrs.define(eq=False)
 class Cell:
     """Cube of the partition with its observations.
 
@@ -52,23 +54,22 @@ class Cell:
         Posterior of the cell while it is in memory, else None.
     """
 
-    __slots__ = (
-        "born", "count", "data", "divisions", "gain", "maximizer", "number", "parent", "parent_index", "place",
-        "posterior", "seeded_hash", "slot", "split", "split_threshold", "width",
-    )  # fmt: skip
-
-    def __init__(self, number: int, divisions: int, place: Place, parent: Cell | None, born: int, seeded_hash: int):
-        self.number, self.divisions, self.place, self.parent = number, divisions, place, parent
-        self.born, self.split, self.seeded_hash = born, -1, seeded_hash
-        self.data: list[int] = []
-        self.count = 0
-        self.split_threshold = np.inf
-        self.gain = 0.0
-        self.parent_index = NO_PARENT_INDEX
-        self.slot = -1
-        self.width = 0.0
-        self.maximizer: Any = None
-        self.posterior: Any = None
+    number: int
+    divisions: int
+    place: Place
+    parent: Cell | None
+    born: int
+    seeded_hash: int
+    split: int = -1
+    data: list[int] = attrs.field(factory=list)
+    count: int = 0
+    split_threshold: float = math.inf
+    gain: float = 0.0
+    width: float = 0.0
+    parent_index: Floats = NO_PARENT_INDEX
+    slot: int = -1
+    maximizer: Any = None
+    posterior: Any = None
 
     @property
     def depth(self) -> int:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree
 from scalable_bandits.posteriors.partition.cell import Cell
+from scalable_bandits.posteriors.partition.cover import Cover
 from scalable_bandits.posteriors.partition.observation_log import ObservationLog
 
 CACHE_BYTES = 2**30  # size of the posteriors in memory above which some are dropped
@@ -33,6 +34,8 @@ class CellPosteriors(ABC, Generic[Posterior]):
         Prior mean, in units of y.
     prior_std
         Prior standard deviation in units of y, the same at all points if the kernel is stationary.
+    cover
+        Cubes of the space.
     log
         Observations; cells refer to them by number.
     tree
@@ -40,6 +43,9 @@ class CellPosteriors(ABC, Generic[Posterior]):
 
     Attributes
     ----------
+    pending : Mapping
+        Pending candidates by number of the cell that holds them; the caller sets and removes them. `evaluate` and
+        `best_among` take their values to be the means.
     evaluations : int
         Number of points of a box at which an index was computed; 0 on a finite space.
     cache_share : float
@@ -52,15 +58,21 @@ class CellPosteriors(ABC, Generic[Posterior]):
     cache_share = 1.0
     needs_ancestors = False
 
-    def __init__(self, kernel: Kernel, prior_mean: float, prior_std: float, log: ObservationLog, tree: ArgmaxTree):
+    def __init__(
+        self, kernel: Kernel, prior_mean: float, prior_std: float, cover: Cover, log: ObservationLog, tree: ArgmaxTree
+    ):
         self.kernel, self.prior_mean, self.prior_std = kernel, prior_mean, prior_std
-        self._log, self._tree = log, tree
+        self.cover, self.log, self.tree = cover, log, tree
+        self.pending: Mapping[int, Sequence[int]] = {}
         self._in_memory: OrderedDict[Cell, None] = OrderedDict()  # from the cell that was not used for the longest time
         self._bytes = 0
 
     @abstractmethod
-    def build(self, cell: Cell, pending: Sequence[int] = ()) -> Posterior:
-        """Compute the posterior of a cell, given pending candidates too; it is not kept in memory."""
+    def build(self, cell: Cell, pending: Sequence[int] = ()) -> tuple[Posterior, float]:
+        """Compute the posterior of a cell, given pending candidates too; it is not kept in memory.
+
+        Returns the posterior, and the information gain (nats) of the observations.
+        """
 
     @abstractmethod
     def observe(self, cell: Cell, candidate: int, y: float, noise_variance: float, log_term: float | None) -> None:
@@ -70,23 +82,12 @@ class CellPosteriors(ABC, Generic[Posterior]):
         """
 
     @abstractmethod
-    def evaluate(self, cell: Cell, posterior: Posterior, log_term: float) -> None:
+    def evaluate(self, cell: Cell, log_term: float) -> None:
         """Compute a cell's maximizer and set its leaf in the tree."""
-
-    @abstractmethod
-    def divide(self, cell: Cell, children: Sequence[Cell], log_term: float | None) -> list[Cell]:
-        """Divide a cell's observations among its children, drop its posterior, and return the children with candidates.
-
-        With a log term, the cell's index at this log term becomes an upper bound of the children's.
-        """
 
     @abstractmethod
     def tied_maximizer(self, cell: Cell) -> Any:
         """Return the candidate, or point of a box, that is chosen in a cell of constant index."""
-
-    @abstractmethod
-    def build_and_keep(self, cell: Cell) -> float:
-        """Compute the posterior of a cell, keep it in memory, and return the cell's information gain, in nats."""
 
     @abstractmethod
     def best(self, cell: Cell) -> tuple[float, int, float]:
@@ -96,15 +97,23 @@ class CellPosteriors(ABC, Generic[Posterior]):
         """Return `best` of some cells."""
         return [self.best(cell) for cell in cells]
 
-    def best_among(
-        self, cell: Cell, posterior: Posterior, candidates: Sequence[int], log_term: float
-    ) -> tuple[float, int]:
+    def best_among(self, cell: Cell, candidates: Sequence[int], log_term: float) -> tuple[float, int]:
         """Return the largest index among some candidates of a cell of a finite space, and the candidate."""
         raise NotImplementedError
 
-    def index(self, posterior: Posterior, cell: Cell, log_term: float) -> Floats:
-        """Return the indices (n,) of a cell's candidates on a finite space, in units of y."""
-        raise NotImplementedError
+    @abstractmethod
+    def last_index(self, cell: Cell, log_term: float) -> Floats | None:
+        """Return the indices (n,) of the candidates of a cell that splits, in units of y; None on a box."""
+
+    def build_and_keep(self, cell: Cell) -> None:
+        """Compute posterior and information gain of a cell, and keep the posterior in memory."""
+        posterior, cell.gain = self.build(cell)
+        self._keep(cell, posterior)
+
+    def build_and_keep_all(self, cells: Sequence[Cell]) -> None:
+        """Do what `build_and_keep` does for some cells."""
+        for cell in cells:
+            self.build_and_keep(cell)
 
     def flush(self) -> None:
         """Apply all queued observations to the posteriors and the tree; only those of shards are queued."""
@@ -117,11 +126,16 @@ class CellPosteriors(ABC, Generic[Posterior]):
         """Return the posterior of a cell, computed from its observations if it is not in memory."""
         posterior: Posterior = cell.posterior
         if posterior is None:
-            posterior = self.build(cell)
+            posterior, _ = self.build(cell)
             self._keep(cell, posterior)
         else:
             self._in_memory.move_to_end(cell)
         return posterior
+
+    def posterior_with_pending(self, cell: Cell) -> Posterior:
+        """Return the posterior of a cell given its pending candidates too."""
+        pending = self.pending.get(cell.number)
+        return self.build(cell, pending)[0] if pending else self.posterior(cell)
 
     def mark_used(self, cells: Sequence[Cell]) -> None:
         """Mark the posteriors of cells as used, in this order; all of them are in memory."""
@@ -141,7 +155,7 @@ class CellPosteriors(ABC, Generic[Posterior]):
         """Drop a cell's posterior from memory."""
         if cell.posterior is not None:
             if cell.slot >= 0:
-                self._tree.loop_cells.drop(cell.slot)
+                self.tree.loop_cells.drop(cell.slot)
             del self._in_memory[cell]
             self._bytes -= cell.posterior.nbytes
             cell.posterior = None

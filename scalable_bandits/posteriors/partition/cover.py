@@ -18,26 +18,41 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.spaces import Box, FiniteSpace, Grid, Indices
 
 Place = tuple[int, ...]
+PointsAt = Callable[[Indices | None], Floats]
 
 MOST_CACHED = 4096  # points along a side of a cube up to which their numbers are cached
 
 
 class Cover(ABC):
-    """Cubes over a space."""
+    """Cubes over a space.
 
-    dimension: int
+    Parameters
+    ----------
+    space
+        Space that is covered.
+    low, high
+        (d,) bounds of the cubes.
+    """
+
+    def __init__(self, space: FiniteSpace | Box, low: Floats, high: Floats):
+        self.space, self.dimension = space, len(low)
+        self._low, self._high = low, high
 
     @abstractmethod
     def filled(self, divisions: int) -> NDArray[np.bool_]:
         """Return a mask (divisions,) * d of the cubes that hold a candidate."""
 
-    @abstractmethod
-    def _touched(self, divisions: int, candidate: int) -> list[list[int]]:
-        """Return the places along each dimension of the cubes that hold a candidate."""
+    def is_filled(self, divisions: int, place: Place) -> bool:
+        """Return whether a cube holds a candidate."""
+        return True
 
+    @abstractmethod
     def places(self, divisions: int, candidate: int) -> list[Place]:
         """Return the places of the cubes that hold a candidate, in lexical order."""
-        return list(itertools.product(*self._touched(divisions, candidate)))
+
+    def holds(self, divisions: int, place: Place, candidates: Indices) -> NDArray[np.bool_]:
+        """Return a mask (k,) of the candidates (k,) that a filled cube holds."""
+        return np.array([place in self.places(divisions, candidate) for candidate in candidates.tolist()], dtype=bool)
 
     def bounds(self, divisions: int, place: Place) -> tuple[Floats, Floats]:
         """Return the lower and upper corner of a cube, two (d,) arrays, in the space's coordinates."""
@@ -46,26 +61,31 @@ class Cover(ABC):
 
     def _edges(self, divisions: int, corner: Indices) -> Floats:
         """Return the coordinates (d,) of a corner by its place; the last edge is exactly the box's."""
-        low, high = self._box()
+        low, high = self._low, self._high
         return np.where(corner == divisions, high, low + (high - low) * corner / divisions)
 
     def places_at(self, divisions: int, point: Floats) -> list[Place]:
         """Return the places of the cubes that hold a point (d,) of the box, a candidate or not."""
-        low, high = self._box()
+        low, high = self._low, self._high
         unit = np.clip((point - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0) * divisions
         nearest = np.rint(unit)
         on_face = np.abs(unit - nearest) < 1e-9
         first = np.where(on_face, nearest - 1, np.floor(unit)).clip(0, divisions - 1).astype(int)
         last = np.where(on_face, nearest, np.floor(unit)).clip(0, divisions - 1).astype(int)
-        return list(itertools.product(*(range(a, b + 1) for a, b in zip(first.tolist(), last.tolist(), strict=True))))
-
-    @abstractmethod
-    def _box(self) -> tuple[Floats, Floats]:
-        """Return the bounds of the space, two (d,) arrays."""
+        return _from_to(first, last)
 
 
 class FiniteCover(Cover):
     """Cubes over a finite space."""
+
+    space: FiniteSpace
+
+    def is_filled(self, divisions: int, place: Place) -> bool:
+        return len(self.members(divisions, place)) > 0
+
+    def holds(self, divisions: int, place: Place, candidates: Indices) -> NDArray[np.bool_]:
+        members = self.members(divisions, place)
+        return np.asarray(members[members.searchsorted(candidates).clip(max=len(members) - 1)] == candidates)
 
     @abstractmethod
     def members(self, divisions: int, place: Place) -> Indices:
@@ -76,17 +96,17 @@ class GridCover(FiniteCover):
     """Cubes over a grid, by integer arithmetic alone: point i of n along a side is at exactly i / (n - 1)."""
 
     def __init__(self, space: Grid):
-        self.space = space
-        self.dimension = space.dimension
-        self._last = [max(side - 1, 1) for side in space.sides]  # a single point is at the lower end
-        self._strides: list[int] = np.cumprod([1, *space.sides[:0:-1]])[::-1].tolist()
+        super().__init__(space, *np.array(space.bounds).T)
+        self._sides = space.sides
+        self._last = [max(side - 1, 1) for side in self._sides]  # a single point is at the lower end
+        self._strides: list[int] = np.cumprod([1, *self._sides[:0:-1]])[::-1].tolist()
         self._along: dict[int, list[_Along]] = {}  # one for each dimension, by divisions
         self._steps: dict[tuple[int, int, int], Indices] = {}  # results of `_multiples`
 
     def _span(self, divisions: int, j: int, k: int) -> tuple[int, int]:
         """Return the first and the last point in cube k along dimension j."""
         last = self._last[j]
-        return -(-k * last // divisions), min((k + 1) * last // divisions, self.space.sides[j] - 1)
+        return -(-k * last // divisions), min((k + 1) * last // divisions, self._sides[j] - 1)
 
     def members(self, divisions: int, place: Place) -> Indices:
         spans = (self._multiples(divisions, j, k) for j, k in enumerate(place))
@@ -109,16 +129,12 @@ class GridCover(FiniteCover):
             sides.append(np.array([first <= last for first, last in spans]))
         return np.asarray(functools.reduce(np.logical_and.outer, sides))
 
-    def _touched(self, divisions: int, candidate: int) -> list[list[int]]:
+    def places(self, divisions: int, candidate: int) -> list[Place]:
         along = self._along.get(divisions)
         if along is None:
-            sizes = zip(self._strides, self.space.sides, self._last, strict=True)
+            sizes = zip(self._strides, self._sides, self._last, strict=True)
             along = self._along[divisions] = [_Along(divisions, *size) for size in sizes]
-        return [cubes[candidate // cubes.stride % cubes.side] for cubes in along]
-
-    def _box(self) -> tuple[Floats, Floats]:
-        low, high = np.array(self.space.bounds).T
-        return low, high
+        return list(itertools.product(*[cubes[candidate // cubes.stride % cubes.side] for cubes in along]))
 
 
 class _Along(dict[int, list[int]]):
@@ -151,8 +167,7 @@ class PointsCover(FiniteCover):
 
     def __init__(self, space: FiniteSpace):
         points = space.points()
-        self.dimension = space.dimension
-        self._low, self._high = points.min(axis=0), points.max(axis=0)
+        super().__init__(space, points.min(axis=0), points.max(axis=0))
         self._unit = (points - self._low) / np.where(self._high > self._low, self._high - self._low, 1.0)
         self._members: dict[int, dict[Place, Indices]] = {}  # candidates in each cube, by divisions and place
 
@@ -182,13 +197,9 @@ class PointsCover(FiniteCover):
             filled[place] = True
         return filled
 
-    def _touched(self, divisions: int, candidate: int) -> list[list[int]]:
+    def places(self, divisions: int, candidate: int) -> list[Place]:
         unit = self._unit[candidate]
-        lowest, highest = _between(divisions, unit, unit, lambda corner: corner / divisions)
-        return [list(range(a, b + 1)) for a, b in zip(lowest.tolist(), highest.tolist(), strict=True)]
-
-    def _box(self) -> tuple[Floats, Floats]:
-        return self._low, self._high
+        return _from_to(*_between(divisions, unit, unit, lambda corner: corner / divisions))
 
 
 class BoxCover(Cover):
@@ -199,26 +210,26 @@ class BoxCover(Cover):
     box
         Space that is covered.
     points
-        Function from the numbers (k,) of visited points to the points (k, d).
+        Function from the numbers (k,) of visited points to the points (k, d); from None to all of them.
     """
 
-    def __init__(self, box: Box, points: Callable[[Indices], Floats]):
-        self.dimension = box.dimension
-        self._low, self._high = np.array(box.bounds).T
-        self._points = points
+    def __init__(self, box: Box, points: PointsAt):
+        super().__init__(box, *np.array(box.bounds).T)
+        self.points = points
 
     def filled(self, divisions: int) -> NDArray[np.bool_]:
         return np.ones((divisions,) * self.dimension, dtype=np.bool_)
 
-    def _touched(self, divisions: int, candidate: int) -> list[list[int]]:
-        point = self._points(np.array([candidate]))[0]
+    def places(self, divisions: int, candidate: int) -> list[Place]:
+        point = self.points(np.array([candidate]))[0]
         unit = (point - self._low) / (self._high - self._low)
         # The same edges as those between which a cube is maximised, so that an observed corner is in its own cube.
-        lowest, highest = _between(divisions, unit, point, functools.partial(self._edges, divisions))
-        return [list(range(a, b + 1)) for a, b in zip(lowest.tolist(), highest.tolist(), strict=True)]
+        return _from_to(*_between(divisions, unit, point, functools.partial(self._edges, divisions)))
 
-    def _box(self) -> tuple[Floats, Floats]:
-        return self._low, self._high
+
+def _from_to(lowest: Indices, highest: Indices) -> list[Place]:
+    """Return the places of the cubes between a lowest and a highest place along each dimension, both included."""
+    return list(itertools.product(*(range(a, b + 1) for a, b in zip(lowest.tolist(), highest.tolist(), strict=True))))
 
 
 def _between(
@@ -234,6 +245,8 @@ def _between(
     return highest - ((highest > 0) & (points == edges(highest))), highest
 
 
-def make_cover(space: FiniteSpace) -> FiniteCover:
-    """Make the cover of a grid, or of explicit candidates."""
+def make_cover(space: FiniteSpace | Box, points: PointsAt) -> Cover:
+    """Make the cover of a space; for `points` see `BoxCover`, other covers do not call it."""
+    if isinstance(space, Box):
+        return BoxCover(space, points)
     return GridCover(space) if isinstance(space, Grid) else PointsCover(space)

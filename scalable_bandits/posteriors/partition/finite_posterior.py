@@ -109,21 +109,16 @@ class FinitePosterior:
         self.rank += row < 0
         return gain
 
-    def position(self, candidate: int) -> int:
-        """Return the position of a candidate in the cell."""
-        return int(self.numbers.searchsorted(candidate))
-
-    def observe(self, positions: list[int], ys: Floats, noise_variances: Floats) -> float:
+    def observe(self, positions: Indices, ys: Floats, noise_variances: Floats) -> float:
         """Condition on observations (k,) at positions, in order, and return the information gain they add, in nats."""
-        at = np.array(positions, dtype=np.int64)
-        rows_at, new = numba_cells.rows_of(at, self._row_of, self.rank)
+        rows_at, new = numba_cells.rows_of(positions, self._row_of, self.rank)
         columns = np.empty((len(new), len(self.numbers)))
         if len(new):
             self.kernel.fill(self.points[new], self.points, columns)
             if self.rank + len(new) > len(self._rows):
                 self._reserve(max(2 * len(self._rows), self.rank + len(new)))
         self.rank, gain = numba_cells.observe_all(
-            at, rows_at, ys, noise_variances, columns, self._small, self._rows, self.rank, self.fields
+            positions, rows_at, ys, noise_variances, columns, self._small, self._rows, self.rank, self.fields
         )
         return float(gain)
 

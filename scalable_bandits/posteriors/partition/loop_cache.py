@@ -13,7 +13,6 @@ import numpy as np
 
 from scalable_bandits.posteriors.partition import _numba_rounds as numba_rounds
 from scalable_bandits.posteriors.partition.cell import Cell
-from scalable_bandits.posteriors.partition.finite_posterior import FinitePosterior
 
 FIRST_SLOTS, FIRST_CANDIDATES = 64, 256  # numbers of entries that fit in new caches
 NOTES = 1 << 16  # number of observations that the loop can note before Python has to take them over
@@ -55,7 +54,7 @@ class LoopCells(_Cache):
     def put(self, cell: Cell) -> bool:
         """Add a cell, if its posterior is in memory and the cell is missing; return whether it was added."""
         posterior, slot = cell.posterior, cell.slot
-        if slot < 0 or not isinstance(posterior, FinitePosterior) or self.arrays.cells[slot, numba_rounds.SIZE]:
+        if slot < 0 or posterior is None or self.arrays.cells[slot, numba_rounds.SIZE]:
             return False
         maximizer = -1 if cell.maximizer is None else cell.maximizer
         parent_index = cell.parent_index

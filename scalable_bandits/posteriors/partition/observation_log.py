@@ -11,8 +11,6 @@ from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.state import State, Stateful, array
 from scalable_bandits.spaces import Indices
 
-FIRST_CAPACITY = 64  # number of observations that fit at first; doubled as the log grows
-
 
 class ObservationLog(Stateful):
     """All observations of a partition, in order.
@@ -33,36 +31,33 @@ class ObservationLog(Stateful):
 
     def __init__(self) -> None:
         self.count = 0
-        self._allocate(FIRST_CAPACITY)
+        self.candidates, self.ys, self.noises = np.zeros(64, np.int64), np.zeros(64), np.zeros(64)
 
-    def _allocate(self, capacity: int) -> None:
-        self.candidates, self.ys, self.noises = np.empty(capacity, np.int64), np.empty(capacity), np.empty(capacity)
+    def _reserve(self, count: int) -> None:
+        """Make room for a number of observations."""
+        if count > len(self.ys):
+            capacity = max(count, 2 * len(self.ys))
+            for name in ("candidates", "ys", "noises"):
+                setattr(self, name, np.resize(getattr(self, name), capacity))
 
     def before_restore(self, state: State) -> None:
         self.count = len(state["ys"])
-        if self.count > len(self.ys):
-            self._allocate(self.count)
+        self._reserve(self.count)
 
     def add(self, candidate: int, y: float, noise_variance: float) -> int:
         """Append an observation and return its number."""
         number = self.count
-        if number == len(self.ys):
-            state = self.state()
-            self._allocate(2 * number)
-            self.restore(state)
+        self._reserve(number + 1)
         self.candidates[number], self.ys[number], self.noises[number] = candidate, y, noise_variance
         self.count += 1
         return number
 
-    def extend(self, candidates: Indices, ys: Floats, noise_variance: float) -> None:
-        """Append observations (k,), all of one noise variance."""
+    def extend(self, candidates: Indices, ys: Floats, noise_variances: float | Floats) -> None:
+        """Append observations (k,); their noise variances are (k,), or one for all."""
         stop = self.count + len(ys)
-        if stop > len(self.ys):
-            state = self.state()
-            self._allocate(max(stop, 2 * self.count))
-            self.restore(state)
+        self._reserve(stop)
         added = slice(self.count, stop)
-        self.candidates[added], self.ys[added], self.noises[added] = candidates, ys, noise_variance
+        self.candidates[added], self.ys[added], self.noises[added] = candidates, ys, noise_variances
         self.count = stop
 
     def at(self, number: int) -> tuple[int, float, float]:
@@ -71,9 +66,8 @@ class ObservationLog(Stateful):
 
     def collapsed(self, numbers: Sequence[int]) -> tuple[Indices, Floats, Floats]:
         """Return the distinct points of some observations, averages, and the averages' noise variances, all (m,)."""
-        observed = CollapsedObservations()
-        for i in numbers:
-            observed.add(*self.at(i))
+        observed, chosen = CollapsedObservations(), np.array(numbers, dtype=np.int64)
+        observed.add_all(self.candidates[chosen], self.ys[chosen], self.noises[chosen])
         return observed.collapsed()
 
     def since(self, number: int) -> tuple[Indices, Floats, Floats]:

@@ -36,6 +36,7 @@ What makes it fast, all of it exact:
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 import math
@@ -48,11 +49,10 @@ from scalable_bandits._numba_compile import plain
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.engine import TIE_TOLERANCE
 from scalable_bandits.posteriors.partition import _numba_cells as numba_cells
-from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree, better, seeded_hashes
+from scalable_bandits.posteriors.partition.argmax_tree import better, seeded_hashes
 from scalable_bandits.posteriors.partition.cell import NO_PARENT_INDEX, Cell, cells_from_state, state_of_cells
 from scalable_bandits.posteriors.partition.cell_posteriors import CellPosteriors
-from scalable_bandits.posteriors.partition.cover import Cover, Place
-from scalable_bandits.posteriors.partition.observation_log import ObservationLog
+from scalable_bandits.posteriors.partition.cover import FiniteCover, Place
 from scalable_bandits.posteriors.state import State, Stateful, group, member, value
 from scalable_bandits.spaces import Indices
 
@@ -109,14 +109,8 @@ class Partition(Stateful):
 
     Parameters
     ----------
-    cover
-        Cubes over the space.
     posteriors
-        Posteriors of the cells.
-    log
-        Log of the observations.
-    tree
-        Tree of maxima.
+        Posteriors of the cells, with the cover, the log of the observations and the tree of maxima.
     divisions
         Number of cubes along each side of the first cover.
     split_threshold
@@ -128,11 +122,11 @@ class Partition(Stateful):
     """
 
     def __init__(
-        self, cover: Cover, posteriors: CellPosteriors[Any], log: ObservationLog, tree: ArgmaxTree, divisions: int,
-        split_threshold: Callable[[int], float], tightening: bool, salt: int,
+        self, posteriors: CellPosteriors[Any], divisions: int, split_threshold: Callable[[int], float],
+        tightening: bool, salt: int,
     ):  # fmt: skip
-        self.cover, self.divisions = cover, divisions
-        self._posteriors, self.log, self._tree = posteriors, log, tree
+        self._posteriors, self.divisions = posteriors, divisions
+        self.cover, self.log, self._tree = posteriors.cover, posteriors.log, posteriors.tree
         self._split_threshold, self._tightening, self._salt = split_threshold, tightening, np.uint64(salt)
         self.cells: list[Cell] = []  # all cells ever made, by number, with those that have split
         self._cell_of_cube: dict[tuple[int, Place], Cell] = {}  # keys: divisions and place
@@ -249,16 +243,33 @@ class Partition(Stateful):
         """Replace a cell by 2^d cells of half its side, each conditioned on the observations in its cube alone."""
         cell.split, cell.width = self.log.count, self.width(cell.gain, log_term)
         self._tree.remove(cell)
-        places = list(itertools.product(*((2 * k, 2 * k + 1) for k in cell.place)))
+        places, side = list(itertools.product(*((2 * k, 2 * k + 1) for k in cell.place))), 2 * cell.divisions
         codes = [(cell.seeded_hash ^ k) & _LAST_63_BITS for k in range(1, len(places) + 1)]
         children = [
-            Cell(-1, 2 * cell.divisions, place, cell, self.log.count, seeded_hash)
+            Cell(-1, side, place, cell, self.log.count, seeded_hash)
             for place, seeded_hash in zip(places, seeded_hashes(np.array(codes), self._salt).tolist(), strict=True)
+            if self.cover.is_filled(side, place)
         ]
-        for child in self._posteriors.divide(cell, children, log_term if self._tightening else None):
+        data = np.array(cell.data)
+        for child in children:
+            child.data = data[self.cover.holds(side, child.place, self.log.candidates[data])].tolist()
             child.count = len(child.data)
+        if self._tightening:
+            self._bound(cell, children, self._posteriors.last_index(cell, log_term))
+        self._posteriors.drop(cell)
+        self._posteriors.build_and_keep_all([child for child in children if child.data])
+        for child in children:
             self._add(child)
         cell.data, cell.parent_index = [], NO_PARENT_INDEX
+
+    def _bound(self, cell: Cell, children: Sequence[Cell], index: Floats | None) -> None:
+        """Make the last index of a cell, (n,) at its candidates, an upper bound of its children's; None on a box."""
+        if index is not None:
+            assert isinstance(self.cover, FiniteCover)
+            numbers = self.cover.members(cell.divisions, cell.place)
+            for child in children:
+                here = numbers.searchsorted(self.cover.members(child.divisions, child.place))
+                child.parent_index = index[here]
 
     # ---- queries
 
@@ -343,29 +354,27 @@ class Partition(Stateful):
         if log_term < self._tree.last:  # points were abandoned: the maximizers are those of larger widths
             for cell in self.present_cells:
                 self._reset_maximizer(cell)
-        with_pending = self._hallucinate(pending) if pending else {}
-
-        def evaluate(cell: Cell) -> None:
-            self._posteriors.evaluate(cell, with_pending.get(cell.number) or self._posteriors.posterior(cell), log_term)
-
-        empty_cube, empty_hash = self._empty_cubes.first()
-        empty_index = -math.inf
-        if empty_cube >= 0:
-            empty_index = self._posteriors.prior_mean + self.width(0.0, log_term) * self._posteriors.prior_std
-        found, index = self._tree.find_largest(log_term, empty_index, evaluate)
-        larger = empty_cube < 0 or index > empty_index + TIE_TOLERANCE * abs(index)
-        if found is not None and (larger or found.seeded_hash < empty_hash):
-            cell = found
-        else:
-            cell = self._first_cell(self._place(empty_cube))
-        if cell.maximizer is None:
-            cell.maximizer = self._posteriors.tied_maximizer(cell)
-        candidate = cell.maximizer
-        for number in with_pending:
-            self._reset_maximizer(self.cells[number])
+        with self._given(pending):
+            cell, index = self._find_cell(log_term)
+            candidate = cell.maximizer
         self._winner_pending = list(pending)
         self._winner = Winner(candidate, index, cell.gain, self.width(cell.gain, log_term))
         return self._winner
+
+    def _find_cell(self, log_term: float) -> tuple[Cell, float]:
+        """Find the cell of largest index, with a maximizer, and the index."""
+        posteriors = self._posteriors
+        empty_cube, empty_hash = self._empty_cubes.first()
+        empty_index = -math.inf
+        if empty_cube >= 0:
+            empty_index = posteriors.prior_mean + self.width(0.0, log_term) * posteriors.prior_std
+        cell, index = self._tree.find_largest(log_term, empty_index, posteriors.evaluate)
+        larger = empty_cube < 0 or index > empty_index + TIE_TOLERANCE * abs(index)
+        if cell is None or not (larger or cell.seeded_hash < empty_hash):
+            cell = self._first_cell(self._place(empty_cube))
+        if cell.maximizer is None:
+            cell.maximizer = posteriors.tied_maximizer(cell)
+        return cell, index
 
     def copied(self, owner: Any) -> Partition:
         """Return a copy in which `argmax` changes nothing here; the posteriors and the observations are shared.
@@ -379,15 +388,22 @@ class Partition(Stateful):
         shared = (owner, self.cover, self.log, self._posteriors.kernel, *in_memory, *(cell.data for cell in self.cells))
         return copy.deepcopy(self, {id(each): each for each in shared})
 
-    def _hallucinate(self, pending: Sequence[int]) -> dict[int, Any]:
-        """Compute the posteriors of the cells that hold pending points, given these too, by number of the cell."""
+    @contextlib.contextmanager
+    def _given(self, pending: Sequence[int]) -> Iterator[None]:
+        """Have the cells that hold pending candidates evaluated given these too, while the context lasts."""
         touched: dict[int, list[int]] = {}
         for candidate in pending:
             for cell in self.cells_holding(candidate):
                 touched.setdefault(cell.number, []).append(candidate)
         for number in touched:
             self._tree.set_unknown(self.cells[number])
-        return {number: self._posteriors.build(self.cells[number], among) for number, among in touched.items()}
+        self._posteriors.pending = touched
+        try:
+            yield
+        finally:
+            self._posteriors.pending = {}
+            for number in touched:
+                self._reset_maximizer(self.cells[number])
 
     def forget_candidates(self, size: int) -> None:
         """Forget the candidates of numbers from `size` on: the numbers are free for other points."""
@@ -396,20 +412,16 @@ class Partition(Stateful):
 
     def maximize_among(self, allowed: Indices, log_term: float, pending: Sequence[int] = ()) -> tuple[int, float]:
         """Find the largest index among some candidates (k,) of a finite space; return the candidate and the index."""
-        posteriors = self._posteriors
-        posteriors.flush()
-        with_pending = self._hallucinate(pending)
+        self._posteriors.flush()
         groups: dict[int, list[int]] = {}
         for candidate in allowed.tolist():
             for cell in self.cells_holding(candidate):
                 groups.setdefault(cell.number, []).append(candidate)
         best: tuple[float, int, int] | None = None
-        for number, candidates in groups.items():
-            cell = self.cells[number]
-            posterior = with_pending.get(number) or posteriors.posterior(cell)
-            index, candidate = posteriors.best_among(cell, posterior, candidates, log_term)
-            best = better(best, (index, cell.seeded_hash, candidate))
-        for number in with_pending:
-            self._reset_maximizer(self.cells[number])
+        with self._given(pending):
+            for number, candidates in groups.items():
+                cell = self.cells[number]
+                index, candidate = self._posteriors.best_among(cell, candidates, log_term)
+                best = better(best, (index, cell.seeded_hash, candidate))
         assert best is not None
         return best[2], best[0]
