@@ -21,18 +21,14 @@ FEW = 64  # number of cells up to which `select` looks at all of them, which is 
 
 
 @njit(cache=True, nogil=True)
-def observe(p, row, y, noise, small, rows, rank, fields):
+def observe(p, row, y, noise, matrices, vectors, rows, rank, fields):
     """Condition on an observation at position p, whose row in the window is `row`, and return the information gain.
 
     For a point that was not observed before, `row` is -1 and fields[2] is its prior covariance with all candidates.
-    `small` has gram and inverse (capacity, capacity), then shift, precision and weights (capacity,) of the window;
-    `fields` (3, n) has mean, variance and column.
+    `matrices` (2, capacity, capacity) has gram and inverse of the window, `vectors` (3, capacity) shift, precision and
+    weights; `fields` (3, n) has mean, variance and column.
     """
-    capacity = rows.shape[0]
-    square = capacity * capacity
-    gram = small[:square].reshape(capacity, capacity)
-    inverse = small[square : 2 * square].reshape(capacity, capacity)
-    vectors = small[2 * square :].reshape(3, capacity)
+    gram, inverse = matrices[0], matrices[1]
     shift, precision, weights = vectors[0], vectors[1], vectors[2]
     mean, variance, column = fields[0], fields[1], fields[2]
     project(gram, inverse, precision, rank, row, rows[:, p], weights)
@@ -66,7 +62,7 @@ def rows_of(positions, row_of, rank):
 
 
 @njit(cache=True, nogil=True)
-def observe_all(positions, rows_at, ys, noises, columns, small, rows, rank, fields):
+def observe_all(positions, rows_at, ys, noises, columns, matrices, vectors, rows, rank, fields):
     """Condition on observations in turn, and return the new rank and the information gain.
 
     `rows_at` are the rows of the observed positions; a row that the window does not have yet is that of a new point,
@@ -79,7 +75,7 @@ def observe_all(positions, rows_at, ys, noises, columns, small, rows, rank, fiel
         if row < 0:
             fields[2] = columns[new]
             new += 1
-        gain += observe(positions[i], row, ys[i], noises[i], small, rows, rank, fields)
+        gain += observe(positions[i], row, ys[i], noises[i], matrices, vectors, rows, rank, fields)
         if row < 0:
             rank += 1
     return rank, gain

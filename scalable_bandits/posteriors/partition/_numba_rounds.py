@@ -28,11 +28,11 @@ from scalable_bandits.posteriors.partition._numba_cells import (
 
 AVAILABLE = not config.DISABLE_JIT  # addresses mean nothing to plain Python
 
-# Columns of `CellArrays.cells`: seven addresses (`FinitePosterior.addresses`, then the parent's index) and six numbers.
+# Columns of `CellArrays.cells`: eight addresses (`FinitePosterior.addresses`, then the parent's index) and six numbers.
 # A cell of SIZE 0 is unknown to the loop.
-FIELDS, ROWS, SMALL, NUMBERS, ROW_OF, PRIOR, PARENT_INDEX = range(7)
-PARENT_INDEX_SIZE, SIZE, CAPACITY, RANK, COUNT, MAXIMIZER = range(7, 13)
-COLUMNS = 13
+FIELDS, ROWS, MATRICES, VECTORS, NUMBERS, ROW_OF, PRIOR, PARENT_INDEX = range(8)
+PARENT_INDEX_SIZE, SIZE, CAPACITY, RANK, COUNT, MAXIMIZER = range(8, 14)
+COLUMNS = 14
 
 # Why a loop ended.
 DONE = 0  # all rounds were played
@@ -171,14 +171,15 @@ def observe_in_cell(cells, leaves, slot, candidate, y, noise_variance):
     p, row = row_of(cells, slot, candidate)
     fields = carray(pointer(cells[slot, FIELDS]), (3, n), np.float64)
     rows = carray(pointer(cells[slot, ROWS]), (capacity, n), np.float64)
-    small = carray(pointer(cells[slot, SMALL]), (2 * capacity * capacity + 3 * capacity,), np.float64)
+    matrices = carray(pointer(cells[slot, MATRICES]), (2, capacity, capacity), np.float64)
+    vectors = carray(pointer(cells[slot, VECTORS]), (3, capacity), np.float64)
     if row < 0:
         prior = carray(pointer(cells[slot, PRIOR]), (n, n), np.float64)
         for i in range(n):
             fields[2, i] = prior[p, i]
         carray(pointer(cells[slot, ROW_OF]), (n,), np.int64)[p] = rank
         cells[slot, RANK] += 1
-    leaves[slot, GAIN] += observe(p, row, y, noise_variance, small, rows, rank, fields)
+    leaves[slot, GAIN] += observe(p, row, y, noise_variance, matrices, vectors, rows, rank, fields)
     cells[slot, COUNT] += 1
 
 

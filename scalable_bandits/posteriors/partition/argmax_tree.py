@@ -41,6 +41,8 @@ class ArgmaxTree:
 
     Attributes
     ----------
+    arrays : TreeArrays
+        Arrays for compiled functions.
     loop_cells : LoopCells
         Cells that the compiled loop can change.
     """
@@ -52,13 +54,19 @@ class ArgmaxTree:
     def clear(self, last: float) -> None:
         """Remove all cells, and set the log term of the last call of `find_largest`."""
         self._schedule = np.array([last, -math.inf, 1e-3, 0.0])
-        self._leaves = np.zeros((64, 5))  # columns as in `_numba_cells.py`
-        self._hashes = np.zeros(64, dtype=np.uint64)
+        self._make_room(64, np.empty((0, 5)), np.empty(0, dtype=np.uint64))
         self._cells: list[Cell] = []  # cell of each slot; a removed cell stays until the slot is used again
         self._vacant: list[int] = []  # slots of removed cells
-        self._tree = np.full(128, -np.inf)
-        self._visited, self._values = np.empty(64, dtype=np.int64), np.empty(64)
         self.loop_cells = LoopCells()
+
+    def _make_room(self, slots: int, leaves: Floats, hashes: NDArray[np.uint64]) -> None:
+        """Make the arrays for a number of slots, a power of two, with the leaves (k, 5) and hashes (k,) so far."""
+        more = slots - len(hashes)
+        leaves, hashes = np.pad(leaves, ((0, more), (0, 0))), np.pad(hashes, (0, more))
+        scratch = np.empty(slots, dtype=np.int64), np.empty(slots)
+        tree = np.full(2 * slots, -np.inf)
+        self.arrays = numba_rounds.TreeArrays(tree, leaves, hashes, *scratch, self._schedule)
+        self._schedule[VALID_UNTIL] = -math.inf
 
     def width(self, gain: float, log_term: float) -> float:
         """Return the width B + R sqrt(2 (g + 1 + log term))."""
@@ -73,14 +81,10 @@ class ArgmaxTree:
         else:
             cell.slot = len(self._cells)
             self._cells.append(cell)
-            if cell.slot == len(self._hashes):
-                self._leaves = np.concatenate([self._leaves, np.zeros_like(self._leaves)])
-                self._hashes = np.concatenate([self._hashes, np.zeros_like(self._hashes)])
-                self._visited, self._values = np.empty(2 * cell.slot, dtype=np.int64), np.empty(2 * cell.slot)
-                self._tree = np.full(4 * cell.slot, -np.inf)
-                self._schedule[VALID_UNTIL] = -math.inf
+            if cell.slot == len(self.arrays.hashes):
+                self._make_room(2 * cell.slot, self.arrays.leaves, self.arrays.hashes)
                 self.loop_cells.reserve(2 * cell.slot)
-        self._hashes[cell.slot] = cell.seeded_hash
+        self.arrays.hashes[cell.slot] = cell.seeded_hash
 
     def remove(self, cell: Cell) -> None:
         """Remove a cell."""
@@ -102,14 +106,14 @@ class ArgmaxTree:
 
     def leaf(self, cell: Cell) -> Floats:
         """Return the leaf of a cell, (5,)."""
-        return self._leaves[cell.slot] if cell.slot >= 0 else np.zeros(5)
+        return self.arrays.leaves[cell.slot] if cell.slot >= 0 else np.zeros(5)
 
     def _set(self, slot: int, *values: float) -> None:
-        self._leaves[slot] = values
+        tree, leaves, *_ = self.arrays
+        leaves[slot] = values
         self.loop_cells.drop(slot)
-        if self._schedule[VALID_UNTIL] > -math.inf:
-            valid_until = self._schedule[VALID_UNTIL]
-            numba_cells.update_bound(self._tree, self._leaves, slot, valid_until, self._norm, self._noise)
+        if (valid_until := self._schedule[VALID_UNTIL]) > -math.inf:
+            numba_cells.update_bound(tree, leaves, slot, valid_until, self._norm, self._noise)
 
     def set_leaf(self, cell: Cell, leaf: Floats) -> None:
         """Set the leaf (5,) of a cell to one that `leaf` returned."""
@@ -117,10 +121,11 @@ class ArgmaxTree:
 
     def evaluate(self, cell: Cell, posterior: FinitePosterior, log_term: float, salt: np.uint64) -> None:
         """Compute a cell's maximizer at the present width."""
+        tree, leaves, *_ = self.arrays
         self.loop_cells.drop(cell.slot)
         cell.maximizer = numba_cells.evaluate(
             posterior.fields, cell.parent_index, cell.gain, log_term, self._norm, self._noise,
-            posterior.numbers, salt, TIE_TOLERANCE, self._leaves, cell.slot, self._tree, self._schedule[VALID_UNTIL],
+            posterior.numbers, salt, TIE_TOLERANCE, leaves, cell.slot, tree, self._schedule[VALID_UNTIL],
         )  # fmt: skip
 
     def find_largest(
@@ -137,17 +142,16 @@ class ArgmaxTree:
         evaluate
             Function that computes the maximizer of a cell at a log term.
         """
-        if not self.last <= log_term <= self._schedule[VALID_UNTIL]:
-            numba_cells.rebuild_ahead(
-                self._tree, self._leaves, len(self._cells), log_term, self._schedule, self._norm, self._noise
-            )
-        self._schedule[LAST] = log_term
+        tree, leaves, hashes, visited, values, schedule = self.arrays
+        count, norm, noise = len(self._cells), self._norm, self._noise
+        if not schedule[LAST] <= log_term <= schedule[VALID_UNTIL]:
+            numba_cells.rebuild_ahead(tree, leaves, count, log_term, schedule, norm, noise)
+        schedule[LAST] = log_term
         while True:
             slot, index, outdated, visits = numba_cells.select(
-                self._tree, self._leaves, self._hashes, len(self._cells), log_term, self._norm, self._noise,
-                outside_index, TIE_TOLERANCE, self._visited, self._values,
-            )  # fmt: skip
-            self._schedule[VISITS] += visits
+                tree, leaves, hashes, count, log_term, norm, noise, outside_index, TIE_TOLERANCE, visited, values
+            )
+            schedule[VISITS] += visits
             if not outdated:
                 return (self._cells[slot] if slot >= 0 else None), index
             evaluate(self._cells[slot], log_term)
@@ -167,13 +171,6 @@ class ArgmaxTree:
         """Constants B and R of the width."""
         return self._norm, self._noise
 
-    @property
-    def arrays(self) -> numba_rounds.TreeArrays:
-        """Arrays for compiled loops."""
-        return numba_rounds.TreeArrays(
-            self._tree, self._leaves, self._hashes, self._visited, self._values, self._schedule
-        )
-
     def cells(self, slots: Indices) -> list[Cell]:
         """Return the cells of slots (k,)."""
         return [self._cells[slot] for slot in slots.tolist()]
@@ -184,7 +181,7 @@ class ArgmaxTree:
         These are all cells of unknown index, and `count` others: those of largest bound among the cells whose maximizer
         may be another at the present width and whose bound reaches the largest known index.
         """
-        mean, std, width_limit, largest_std, gain = self._leaves[: len(self._cells)].T
+        mean, std, width_limit, largest_std, gain = self.arrays.leaves[: len(self._cells)].T
         # The widths of all cells at once, rounded as `width` and the compiled `upper_bound` round them one by one.
         width = self._norm + self._noise * np.sqrt(2.0 * (gain + 1.0 + log_term))
         with np.errstate(invalid="ignore"):  # removed cells and cells of unknown index have infinite entries

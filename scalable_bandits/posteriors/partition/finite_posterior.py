@@ -42,8 +42,9 @@ class FinitePosterior:
         self.fields[0], self.fields[1] = prior_mean, kernel.diagonal(points)
         self._row_of = np.full(len(numbers), -1)  # (n,) row of each position, -1 if it was not observed
         self.rank = 0
-        capacity = _capacity(len(numbers))
-        self._rows, self._small = np.empty((capacity, len(numbers))), _small(capacity)
+        capacity = 8 if len(numbers) <= 512 else 2  # number of distinct points that fit at first
+        self._rows = np.empty((capacity, len(numbers)))
+        self._matrices, self._vectors = np.zeros((2, capacity, capacity)), np.zeros((3, capacity))
         self._prior: Floats | None = None  # (n, n) prior covariance, once compiled loops need it
         self.nbytes = self._size()
 
@@ -65,14 +66,14 @@ class FinitePosterior:
 
     @property
     def addresses(self) -> tuple[int, ...]:
-        """Addresses of fields, rows, small arrays, numbers, rows by position, and prior covariance.
+        """Addresses of fields, rows, matrices, vectors, numbers, rows by position, and prior covariance.
 
         They are valid until the capacity grows. The last is 0, which is no address, if there are many candidates.
         """
         if self._prior is None and len(self.numbers) <= FEW:
             self._prior = np.empty((len(self.numbers), len(self.numbers)))
             self.kernel.fill(self.points, self.points, self._prior)
-        addressed = (self.fields, self._rows, self._small, self.numbers, self._row_of)
+        addressed = (self.fields, self._rows, self._matrices, self._vectors, self.numbers, self._row_of)
         return *(array.ctypes.data for array in addressed), 0 if self._prior is None else self._prior.ctypes.data
 
     @property
@@ -82,18 +83,14 @@ class FinitePosterior:
 
     def _reserve(self, capacity: int) -> None:
         """Enlarge the arrays so that `capacity` distinct points fit."""
-        r, before = self.rank, len(self._rows)
-        rows, small = np.empty((capacity, len(self.numbers))), _small(capacity)
-        rows[:r] = self._rows[:r]
-        for new, old in zip(_matrices(small, capacity), _matrices(self._small, before), strict=True):
-            new[:r, :r] = old[:r, :r]
-        for new, old in zip(_vectors(small, capacity), _vectors(self._small, before), strict=True):
-            new[:r] = old[:r]
-        self._rows, self._small = rows, small
+        r, rows, matrices, vectors = self.rank, self._rows, self._matrices, self._vectors
+        self._rows = np.empty((capacity, len(self.numbers)))
+        self._matrices, self._vectors = np.zeros((2, capacity, capacity)), np.zeros((3, capacity))
+        self._rows[:r], self._matrices[:, :r, :r], self._vectors[:, :r] = rows[:r], matrices[:, :r, :r], vectors[:, :r]
         self.nbytes = self._size()
 
     def _size(self) -> int:
-        arrays = (self._rows, self.points, self.fields, self._small, self._row_of)
+        arrays = (self._rows, self.points, self.fields, self._matrices, self._vectors, self._row_of)
         return sum(array.nbytes for array in arrays) + 2000
 
     def observe_one(self, candidate: int, y: float, noise_variance: float) -> float:
@@ -105,7 +102,9 @@ class FinitePosterior:
             if self.rank == len(self._rows):
                 self._reserve(2 * self.rank)
             self.kernel.fill(self.points[p : p + 1], self.points, self.fields[2:])
-        gain: float = numba_cells.observe(p, row, y, noise_variance, self._small, self._rows, self.rank, self.fields)
+        gain: float = numba_cells.observe(
+            p, row, y, noise_variance, self._matrices, self._vectors, self._rows, self.rank, self.fields
+        )
         self.rank += row < 0
         return gain
 
@@ -118,26 +117,7 @@ class FinitePosterior:
             if self.rank + len(new) > len(self._rows):
                 self._reserve(max(2 * len(self._rows), self.rank + len(new)))
         self.rank, gain = numba_cells.observe_all(
-            positions, rows_at, ys, noise_variances, columns, self._small, self._rows, self.rank, self.fields
-        )
+            positions, rows_at, ys, noise_variances, columns, self._matrices, self._vectors, self._rows, self.rank,
+            self.fields,
+        )  # fmt: skip
         return float(gain)
-
-
-def _capacity(count: int) -> int:
-    """Return the number of distinct points that fit at first in the arrays of a cell of `count` candidates."""
-    return 8 if count <= 512 else 2
-
-
-def _small(capacity: int) -> Floats:
-    """Return the window's small arrays for `capacity` distinct points, in one array as for `numba_cells.observe`."""
-    return np.zeros(2 * capacity * capacity + 3 * capacity)
-
-
-def _matrices(small: Floats, capacity: int) -> Floats:
-    """Return gram and inverse of the small arrays, (2, capacity, capacity)."""
-    return small[: 2 * capacity * capacity].reshape(2, capacity, capacity)
-
-
-def _vectors(small: Floats, capacity: int) -> Floats:
-    """Return shift, precision and weights of the small arrays, (3, capacity)."""
-    return small[2 * capacity * capacity :].reshape(3, capacity)
