@@ -40,10 +40,11 @@ from scalable_bandits.formulas.confidence import improved
 from scalable_bandits.formulas.lengthscales import gain_rate, mean_allowance, norm_bound, suspected_regret
 from scalable_bandits.kernels import RBF, Kernel, Matern
 from scalable_bandits.kernels.base import Scaled
+from scalable_bandits.policies import _numba_priors as numba_priors
 from scalable_bandits.policies.base import Policy
 from scalable_bandits.policies.confidence import UnprovenWidth
 from scalable_bandits.policies.prior_model import PriorShard
-from scalable_bandits.policies.tally import Rejection, RoundOutcome, Tally
+from scalable_bandits.policies.tally import RoundOutcome, Tally
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.posteriors import State, nested
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
@@ -198,7 +199,7 @@ class LBGPUCB(UnknownPriorPolicy):
     def credit(self, outcome: RoundOutcome) -> None:
         t, y, share, _, std = outcome
         turn, playing, tally = self._turn(self.tally.counts), self._playing, self.tally
-        self.add_play(turn, y, self._width_under(turn) * float(std[turn]), share)  # lines 5-7
+        numba_priors.add_play(tally, turn, y, self._width_under(turn) * float(std[turn]), share)  # lines 5-7
         counts = tally.counts[playing]
         if not counts.all():  # line 9
             return
@@ -208,7 +209,7 @@ class LBGPUCB(UnknownPriorPolicy):
             playing, (means + errors + 2.0 * tally.slacks[playing] / counts).tolist(), strict=True
         ):
             if upper < highest:  # line 12
-                self.reject(number, Rejection(t, highest, upper))
+                numba_priors.reject(tally, number, t, highest, upper)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         number = len(self.priors)

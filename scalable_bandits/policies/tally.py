@@ -5,14 +5,18 @@ The words are in `unknown_prior.py`.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.spaces import Indices
 
-SUMS = ("evidence", "counts", "sums", "slacks", "weights")  # fields of a `Tally` that are sums over observations
+STATE = {  # fields of a `Tally` that are part of a policy's state, and the shapes of what is in use of them
+    **dict.fromkeys(("evidence", "counts", "sums", "slacks", "weights"), "(|U|,)"),
+    "playing": "(k,)", "rejected": "(r,)", "rejections": "(r, 3)",
+}  # fmt: skip
 
 
 class Rejection(NamedTuple):
@@ -82,12 +86,10 @@ class Tally(NamedTuple):
         """
         number = len(self.counts)
         grown = Tally.of(number + 1, int(self.salt))
-        for field in SUMS:
-            getattr(grown, field)[:number] = getattr(self, field)
+        for field in STATE:
+            grown.restore(field, self.in_use(field))
         grown.evidence[number] = evidence
-        grown.restore_playing(np.append(self.in_play, number))
-        grown.restore_rejected(self.rejected_numbers)
-        grown.restore_rejections(self.rejection_rows)
+        grown.restore("playing", np.append(self.in_play, number))
         return grown
 
     @property
@@ -98,29 +100,17 @@ class Tally(NamedTuple):
     @property
     def out(self) -> dict[int, Rejection]:
         """Rejection by number of the prior, first rejected first."""
-        rows = zip(self.rejected_numbers.tolist(), self.rejection_rows.tolist(), strict=True)
+        rows = zip(self.in_use("rejected").tolist(), self.in_use("rejections").tolist(), strict=True)
         return {number: Rejection(int(t), statistic, bound) for number, (t, statistic, bound) in rows}
 
-    @property
-    def rejected_numbers(self) -> Indices:
-        """Numbers (r,) of the rejected priors, first rejected first."""
-        return self.rejected[: self.sizes[1]]
+    def in_use(self, field: str) -> NDArray[Any]:
+        """Return a copy of what is in use of an array in `STATE`, (|U|,), (k,), (r,) or (r, 3)."""
+        used = {"playing": self.sizes[0], "rejected": self.sizes[1], "rejections": self.sizes[1]}
+        held: NDArray[Any] = getattr(self, field)[: used.get(field)]
+        return held.copy()
 
-    @property
-    def rejection_rows(self) -> Floats:
-        """Round, statistic and bound (r, 3) of the rejections, in the order of `rejected_numbers`."""
-        return self.rejections[: self.sizes[1]]
-
-    def restore_playing(self, numbers: Indices) -> None:
-        """Replace the numbers (k,) of the priors in play."""
-        self.sizes[0] = len(numbers)
-        self.playing[: len(numbers)] = numbers
-
-    def restore_rejected(self, numbers: Indices) -> None:
-        """Replace the numbers (r,) of the rejected priors."""
-        self.sizes[1] = len(numbers)
-        self.rejected[: len(numbers)] = numbers
-
-    def restore_rejections(self, rows: Floats) -> None:
-        """Replace round, statistic and bound (r, 3) of the rejections."""
-        self.rejections[: len(rows)] = rows
+    def restore(self, field: str, held: NDArray[Any]) -> None:
+        """Replace what is in use of an array in `STATE`; `held` has the shape that `in_use` returns."""
+        if field in ("playing", "rejected"):
+            self.sizes[int(field == "rejected")] = len(held)
+        getattr(self, field)[: len(held)] = held

@@ -24,6 +24,7 @@ These are the words of this file, of its policies and of the files beside it:
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +41,8 @@ from scalable_bandits.policies import _numba_priors as numba_priors
 from scalable_bandits.policies.base import Best, Policy
 from scalable_bandits.policies.compiled_priors import Constants, play_priors
 from scalable_bandits.policies.prior_model import PriorShard, PriorSource, Proposal, Setup
-from scalable_bandits.policies.tally import SUMS, Rejection, RoundOutcome, Tally
+from scalable_bandits.policies.tally import STATE as TALLY
+from scalable_bandits.policies.tally import Rejection, RoundOutcome, Tally
 from scalable_bandits.posteriors import State, check_engine, nested, part
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.placement import Arguments, Returned, Shards
@@ -60,13 +62,12 @@ def _priors(value: Any) -> tuple[Prior, ...]:
     return given
 
 
-def _sum_entry(field: str) -> StateEntry:
-    """Declare a field of the tally that is an array (|U|,)."""
-
-    def write(policy: UnknownPriorPolicy, held: Floats) -> None:
-        getattr(policy.tally, field)[...] = held
-
-    return value(field, "(|U|,)", float, lambda policy: getattr(policy.tally, field).copy(), write)
+def _tally_entry(field: str, shape: str) -> StateEntry:
+    """Declare an array of the tally."""
+    return value(
+        field, shape, None, lambda policy: policy.tally.in_use(field),
+        lambda policy, held: policy.tally.restore(field, held),
+    )  # fmt: skip
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -108,19 +109,7 @@ class UnknownPriorPolicy(Policy):
     """
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (
-        *map(_sum_entry, SUMS),
-        value(
-            "playing", "(k,)", np.int64, lambda self: self.tally.in_play,
-            lambda self, numbers: self.tally.restore_playing(numbers),
-        ),
-        value(
-            "rejected", "(r,)", np.int64, lambda self: self.tally.rejected_numbers.copy(),
-            lambda self, numbers: self.tally.restore_rejected(numbers),
-        ),
-        value(
-            "rejections", "(r, 3)", float, lambda self: self.tally.rejection_rows.copy(),
-            lambda self, rows: self.tally.restore_rejections(rows),
-        ),
+        *itertools.starmap(_tally_entry, TALLY.items()),
         value(
             "queried", "(n,)", bool, lambda self: self._queried,
             lambda self, mask: setattr(self, "_queried", mask.copy()),
@@ -222,31 +211,11 @@ class UnknownPriorPolicy(Policy):
         *arguments: Arguments.args, **named: Arguments.kwargs,
     ) -> list[Returned]:  # fmt: skip
         """Call a method of some priors' models with width and number of the next round; return the answers."""
-        ask: Callable[..., list[Returned]] = self._shards.ask
-        answers = ask(priors, method, self.width, self.rounds + 1, *arguments, **named)
+        width, ask = self.width_of(self.round), self._shards.ask
+        answers: list[Returned] = ask(priors, method, width, self.rounds + 1, *arguments, **named)
         if set(priors) >= set(self._playing):
             self._means_evaluated_for = self.rounds + 1
         return answers
-
-    def add_play(self, prior: int, amount: float, slack: float, share: float) -> None:
-        """Add a play to the sums of a prior.
-
-        Parameters
-        ----------
-        prior
-            Number of the prior.
-        amount
-            Error of the prior's mean, or y, in units of y.
-        slack
-            Width times standard deviation, beta s, in units of y.
-        share
-            Noise variance of the observation over lambda.
-        """
-        numba_priors.add_play(self.tally, prior, amount, slack, share)
-
-    def reject(self, prior: int, rejection: Rejection) -> None:
-        """Reject a prior, and take it out of play unless it is the last one."""
-        numba_priors.reject(self.tally, prior, *rejection)
 
     def pick(self, scores: Floats) -> int:
         """Return the prior in play of largest score (|U|,), ties broken by the seeded hash."""

@@ -121,10 +121,14 @@ class LocalShards(Shards[Shard]):
         self, numbers: Sequence[int], method: Callable[Concatenate[Shard, Arguments], Returned],
         *arguments: Arguments.args, **named: Arguments.kwargs,
     ) -> list[Returned]:  # fmt: skip
-        def answers(first: int, stop: int) -> list[Returned]:
-            return [method(self._shards[number], *arguments, **named) for number in numbers[first:stop]]
+        shards = [self._shards[number] for number in numbers]
+        if self._threads.count == 1:
+            return [method(shard, *arguments, **named) for shard in shards]
 
-        return [answer for run in self._threads.each(answers, 0, len(numbers)) for answer in run]
+        def answers(first: int, stop: int) -> list[Returned]:
+            return [method(shard, *arguments, **named) for shard in shards[first:stop]]
+
+        return [answer for run in self._threads.each(answers, 0, len(shards)) for answer in run]
 
     def add(self, number: int) -> None:
         self._shards[number:] = [self._source(number)()]
