@@ -24,7 +24,7 @@ import hypothesis
 import pytest
 
 from scalable_bandits.posteriors.exact import dense
-from scalable_bandits.posteriors.tiled import coordinator, tiles
+from scalable_bandits.posteriors.tiled import ordering, tiles
 
 hypothesis.settings.register_profile(
     "repeatable",
@@ -140,7 +140,7 @@ def four(standing):
 @pytest.fixture
 def tiles_a_shard(monkeypatch):
     """Set the number of tiles in a shard."""
-    return functools.partial(monkeypatch.setattr, coordinator, "TILES_A_SHARD")
+    return functools.partial(monkeypatch.setattr, ordering, "TILES_A_SHARD")
 
 
 @pytest.fixture

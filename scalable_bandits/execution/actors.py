@@ -12,7 +12,7 @@ import math
 import time
 import uuid
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from scalable_bandits.execution.shard_worker import ShardWorker
@@ -43,10 +43,6 @@ class Actors:
         self._keepalive_task: Future[Any] | None = None  # the last empty task
         self._keepalive_time = -math.inf  # when it was submitted
         self.release = weakref.finalize(self, _release, self._actors)
-
-    def __iter__(self) -> Iterator[str]:
-        """Addresses of the workers with an actor."""
-        return iter(self._actors)
 
     def perform(self, messages: Mapping[str, bytes]) -> dict[str, Any]:
         """Return the answer (bytes) of each worker to its message, or the exception that prevented it."""

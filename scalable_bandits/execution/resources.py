@@ -33,12 +33,9 @@ class Traffic:
         self.waited = 0.0
         self.asked: dict[int, tuple[int, float]] = {}
 
-    def add(self, messages: int, sent: int, received: int) -> None:
-        """Count messages."""
+    def add(self, messages: int, sent: int, received: int, shards: int, waited: float, worked: float) -> None:
+        """Count a question to some shards, and its messages."""
         self.messages, self.sent, self.received = self.messages + messages, self.sent + sent, self.received + received
-
-    def add_question(self, shards: int, waited: float, worked: float) -> None:
-        """Count a question to some shards."""
         questions, seconds = self.asked.get(shards, (0, 0.0))
         self.asked[shards] = questions + 1, seconds + worked
         self.waited += waited

@@ -188,13 +188,13 @@ class ShardPool(Shards[Shard]):
         answers = self._actors.perform(messages)
         waited = time.perf_counter() - began
         received = sum(len(answer) for answer in answers.values() if isinstance(answer, bytes))
-        traffic.add(len(messages), sum(map(len, messages.values())), received)
         found = {w: pickle.loads(answer) if isinstance(answer, bytes) else answer for w, answer in answers.items()}
+        replies = [reply for each in found.values() if isinstance(each, list) for reply in each if reply is not None]
+        sent, worked = sum(map(len, messages.values())), sum(reply.worked for reply in replies)
+        traffic.add(len(messages), sent, received, sum(map(len, groups.values())), waited, worked)
         for answer in found.values():
             if isinstance(answer, Reply) and answer.error is not None:
                 raise answer.error
-        replies = [reply for each in found.values() if isinstance(each, list) for reply in each if reply is not None]
-        traffic.add_question(sum(map(len, groups.values())), waited, sum(reply.worked for reply in replies))
         return found
 
     def _request(self, number: int) -> Request:

@@ -7,7 +7,7 @@ import pytest
 from cases.cluster import Killer
 
 import scalable_bandits as sb
-from scalable_bandits.posteriors.tiled import design
+from scalable_bandits.posteriors.tiled import design, ordering
 
 SPACE = sb.Grid([[0, 1], [0, 1]], 64)
 HORIZON = 80
@@ -19,8 +19,8 @@ pytestmark = pytest.mark.usefixtures("one_thread", "shards")
 def shards():
     """Every tile is a shard of its own, and pools are small."""
     with pytest.MonkeyPatch.context() as patched:
-        for name, value in {"TILES_A_SHARD": 1, "SMALLEST_POOL": 32}.items():
-            patched.setattr(design, name, value)
+        patched.setattr(ordering, "TILES_A_SHARD", 1)
+        patched.setattr(design, "SMALLEST_POOL", 32)
         yield
 
 

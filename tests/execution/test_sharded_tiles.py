@@ -102,8 +102,8 @@ class TestOnWorkers:
         sb.simulate(policy_of("IGPUCB", four), function(), 60)
         sent = [next(iter(each.values())).question.method for each in messages.sent]
         assert sent.count(TilesShard.find_finalists) == 60
-        assert 60 > sent.count(TilesShard.folded_rows_here) > 0
-        assert set(sent) <= {TilesShard.find_finalists, TilesShard.folded_rows_here, TilesShard.group_maxima}
+        assert 60 > sent.count(TilesShard.rows_at_here) > 0
+        assert set(sent) <= {TilesShard.find_finalists, TilesShard.rows_at_here, TilesShard.group_maxima}
         assert sent.count(TilesShard.group_maxima) <= 1
 
     @pytest.mark.slow
@@ -234,7 +234,7 @@ class TestInProcess:
 
     @pytest.mark.usefixtures("small_tiles")
     @pytest.mark.parametrize(
-        "query", ["find_finalists", "moments_here", "folded_rows_here", "group_maxima", "point_posterior"]
+        "query", ["find_finalists", "moments_here", "rows_at_here", "group_maxima", "point_posterior"]
     )
     @pytest.mark.sampled(5)
     def test_places_out_of_reach(self, query, tiles_a_shard):

@@ -17,11 +17,10 @@ GRID = sb.Grid([[0, 1], [0, 1]], 18).points()
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch):
+def small(monkeypatch, tiles_a_shard):
     """Pools of 16 candidates, tiles of 64, chunks of 8 rows."""
-    for name, value in {
-        "SMALLEST_POOL": 16, "LARGEST_POOL": 16, "TILE": 64, "CHUNK": 8, "BLOCK": 8, "TILES_A_SHARD": 2
-    }.items():  # fmt: skip
+    tiles_a_shard(2)
+    for name, value in {"SMALLEST_POOL": 16, "LARGEST_POOL": 16, "TILE": 64, "CHUNK": 8, "BLOCK": 8}.items():
         monkeypatch.setattr(design, name, value)
 
 

@@ -161,19 +161,13 @@ class Partition(Stateful):
 
     def _place(self, number: int) -> Place:
         """Return the place of the cube of a number in the first cover."""
-        place = []
-        for _ in range(self.cover.dimension):
-            number, k = divmod(number, self.divisions)
-            place.append(k)
-        return tuple(place[::-1])
+        return tuple(map(int, np.unravel_index(number, (self.divisions,) * self.cover.dimension)))
 
     def _first_cell(self, place: Place) -> Cell:
         """Return the cell of a cube of the first cover, made when it is first needed."""
         cell = self._cell_of_cube.get((self.divisions, place))
         if cell is None:
-            number = 0
-            for k in place:
-                number = number * self.divisions + k
+            number = np.ravel_multi_index(place, (self.divisions,) * len(place))
             seeded_hash = int(seeded_hashes(np.array([number]), self._salt)[0])
             cell = self._add(Cell(len(self.cells), self.divisions, place, None, self.log.count, seeded_hash))
         return cell
@@ -206,19 +200,22 @@ class Partition(Stateful):
                 break
         else:
             return cells
-        while any(cell.split >= 0 for cell in cells):
-            cells = [below for cell in cells for below in self._below(cell, candidate)]
-        self._cells_holding[candidate] = cells
+        present = self._present(cells, lambda divisions: self.cover.places(divisions, candidate))
+        cells = self._cells_holding[candidate] = [cell for cell in present if cell is not None]
         return cells
 
-    def _below(self, cell: Cell, candidate: int) -> Iterator[Cell]:
-        """Yield the cell or, if it has split, the children that hold a candidate."""
-        if cell.split < 0:
-            yield cell
-            return
-        for place in self.cover.places(2 * cell.divisions, candidate):
-            if tuple(k // 2 for k in place) == cell.place:
-                yield self._cell_of_cube[2 * cell.divisions, place]
+    def _present(self, cells: Iterable[Cell | None], places: Callable[[int], list[Place]]) -> Iterator[Cell | None]:
+        """Yield cells that hold a point; in the place of one that has split, those of the present cover below it.
+
+        `places` returns the places of the cubes that hold the point, by divisions. None stands for an empty cube.
+        """
+        for cell in cells:
+            if cell is None or cell.split < 0:
+                yield cell
+            else:
+                side = 2 * cell.divisions
+                inside = [place for place in places(side) if tuple(k // 2 for k in place) == cell.place]
+                yield from self._present([self._cell_of_cube.get((side, place)) for place in inside], places)
 
     @property
     def present_cells(self) -> Iterable[Cell]:
@@ -280,18 +277,9 @@ class Partition(Stateful):
     def cells_at(self, point: Floats) -> list[Cell | None]:
         """Return the cells of the present cover that hold a point (d,); None for an empty cube."""
         self._posteriors.flush()
-        made, side = self._cell_of_cube, self.divisions
-        found: list[Cell | None] = []
-        stack = [made.get((side, place)) for place in self.cover.places_at(side, point)]
-        while stack:
-            cell = stack.pop()
-            if cell is None or cell.split < 0:
-                found.append(cell)
-                continue
-            side = 2 * cell.divisions
-            below = (place for place in self.cover.places_at(side, point) if tuple(k // 2 for k in place) == cell.place)
-            stack += [made.get((side, place)) for place in below]
-        return found
+        made, side, places_at = self._cell_of_cube, self.divisions, self.cover.places_at
+        first = [made.get((side, place)) for place in places_at(side, point)]
+        return list(self._present(first, lambda divisions: places_at(divisions, point)))
 
     def collapsed(self, cell: Cell | None) -> tuple[Indices, Floats, Floats]:
         """Return the distinct points observed in a cell, their averages and the averages' noise variances, all (m,)."""

@@ -24,19 +24,10 @@ from scalable_bandits.posteriors.engine import Acquisition, choose
 from scalable_bandits.posteriors.exact.window import PointPosterior
 from scalable_bandits.posteriors.placement import Executor, Shards
 from scalable_bandits.posteriors.state import State, copied
-from scalable_bandits.posteriors.tiled.ordering import GroupMaxima
+from scalable_bandits.posteriors.tiled.ordering import GroupMaxima, shard_edges
 from scalable_bandits.posteriors.tiled.tiles import Tiles
-from scalable_bandits.posteriors.tiled.worker import (
-    Finalist,
-    TilesShard,
-    TilesSource,
-    joined_state,
-    shard_state,
-)
+from scalable_bandits.posteriors.tiled.worker import Finalist, TilesShard, TilesSource, joined_state, shard_state
 from scalable_bandits.spaces import FiniteSpace, Indices
-
-TILES_A_SHARD = 12  # tiles in a shard, approximately; more where that would be more shards than `SHARDS`
-SHARDS = 32  # largest number of shards
 
 
 class ShardedTiles(Tiles):
@@ -62,8 +53,7 @@ class ShardedTiles(Tiles):
         self, kernel: Kernel, points: Floats, prior_mean: Floats, space: FiniteSpace, means: Floats, executor: Executor
     ):
         super().__init__(kernel, points, prior_mean, 0, 0)
-        count = -(-self.size // self.tile_size)
-        edges = np.linspace(0, count, int(np.clip(count // TILES_A_SHARD, 1, SHARDS)) + 1).astype(int)
+        edges = shard_edges(-(-self.size // self.tile_size))
         self._shard_of = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
         ranges = list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))  # tiles of each shard
         self._source = TilesSource(kernel, space, float(means[0]) if (means == means[0]).all() else means, ranges)
@@ -113,7 +103,7 @@ class ShardedTiles(Tiles):
         return self._batch_with(p, GroupMaxima(0, maxima, positions))
 
     def _cache_batch(self, batch: Indices) -> None:
-        folded = self._gather(batch, TilesShard.folded_rows_here)
+        folded, _ = self.rows_at(batch)
         self._shards.tell(None, TilesShard.cache_columns, batch, folded)
         self._maxima_valid = False
         super().cache_columns(batch, folded)

@@ -32,11 +32,10 @@ from scalable_bandits.posteriors.engine import Acquisition, Engine, choose, firs
 from scalable_bandits.posteriors.placement import Executor, Shards, executor
 from scalable_bandits.posteriors.regression import positive_factor
 from scalable_bandits.posteriors.state import State, StateEntry, arrays, value
+from scalable_bandits.posteriors.tiled.ordering import shard_edges
 from scalable_bandits.spaces import FiniteSpace, Indices, Mask, Points
 
 TILE = 1024  # candidates whose rows are computed at a time
-TILES_A_SHARD = 12  # tiles in a shard, approximately; more where that would be more shards than `SHARDS`
-SHARDS = 32  # largest number of shards
 SMALLEST_POOL, LARGEST_POOL = 256, 2048  # smallest and largest number of candidates in a pool
 POOL_FRACTION = 64  # between these two, a pool has one of so many candidates
 CHUNK = 256  # rows of a tile in one array
@@ -221,9 +220,9 @@ class DesignEngine(Engine):
         space: FiniteSpace | None = None,
     ):  # fmt: skip
         super().__init__(kernel, points, prior_mean)
-        count = -(-self.size // TILE)
-        edges = np.linspace(0, count, int(np.clip(count // TILES_A_SHARD, 1, SHARDS)) + 1).astype(int) * TILE
-        self._ends, self._space = np.minimum(edges, self.size).tolist(), Points(points) if space is None else space
+        edges = shard_edges(-(-self.size // TILE))
+        self._ends: list[int] = np.minimum(edges * TILE, self.size).tolist()
+        self._space = Points(points) if space is None else space
         self._every = range(len(edges) - 1)
         self._folded = np.empty(0, dtype=np.int64), np.empty(0)  # candidates that are folded points; noise variances
         self._blocks: list[int] = []  # sizes of the blocks

@@ -10,6 +10,8 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.spaces import Indices
 
 LEAF = 32  # candidates that are not divided further
+TILES_A_SHARD = 12  # tiles in a shard, approximately; more where that would be more shards than `SHARDS`
+SHARDS = 32  # largest number of shards
 
 
 def spatial_order(points: Floats, tile_size: int) -> Indices:
@@ -67,6 +69,11 @@ def _reversed_bits(bits: int) -> Indices:
     for _ in range(bits):
         found = np.concatenate([2 * found, 2 * found + 1])
     return found
+
+
+def shard_edges(tiles: int) -> Indices:
+    """Divide a number of tiles into shards; return the first tile of each, and one after the last tile of all."""
+    return np.linspace(0, tiles, int(np.clip(tiles // TILES_A_SHARD, 1, SHARDS)) + 1).astype(int)
 
 
 class GroupMaxima(NamedTuple):

@@ -169,10 +169,6 @@ class TilesShard(Tiles):
         """Return the number of floored variances here since the last rebuild."""
         return self.floored
 
-    def folded_rows_here(self, positions: Indices) -> Floats:
-        """Return the folded rows at the positions held here, (k, height)."""
-        return self._folded_rows_at(self.positions_here(positions), self._height)
-
     def rows_at_here(self, positions: Indices) -> Floats:
         """Return `rows_at` of the positions held here, side by side, (k, height + rank)."""
         return np.hstack(self.rows_at(self.positions_here(positions)))
@@ -236,15 +232,8 @@ class TilesSource:
         first, stop = self._ranges[number]
         state = None if self._state is None else shard_state(self._state, tiling.TILE, first, stop)
         new_shard = functools.partial(TilesShard, *self._given, first, stop)
-        return functools.partial(
-            _make_shard,
-            new_shard,
-            state,
-            self._collapsed,
-            tuple(self.observations),
-            self._just_folded,
-            dict(self.folded_rows),
-        )
+        since = tuple(self.observations), self._just_folded, dict(self.folded_rows)
+        return functools.partial(_make_shard, new_shard, state, self._collapsed, *since)
 
 
 def _make_shard(
