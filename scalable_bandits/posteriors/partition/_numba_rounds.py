@@ -12,7 +12,6 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from scalable_bandits._numba_compile import njit
-from scalable_bandits.posteriors._numba_choice import tie_hash
 from scalable_bandits.posteriors.partition._numba_cells import (
     GAIN,
     LAST,
@@ -66,12 +65,10 @@ class TreeArrays(NamedTuple):
 
 
 class CandidateArrays(NamedTuple):
-    """Cells by candidate: a hash table with open addressing."""
+    """Cells by candidate."""
 
-    keys: NDArray[np.int64]  # (m,) candidates, -1 for none; m is a power of two
-    first: NDArray[np.int64]  # (m,) position in `cells` of the first cell that holds the candidate
-    count: NDArray[np.int64]  # (m,) number of cells that hold the candidate
-    cells: NDArray[np.int64]  # (k,) numbers of cells
+    first: NDArray[np.int32]  # (n,) position in `cells` of the entry of each candidate, -1 for none
+    cells: NDArray[np.int64]  # (k,) entries, one after the other: how many cells hold a candidate, and their numbers
     slot_of: NDArray[np.int64]  # (cells,) slots of cells in the tree by number, -1 after a split
 
 
@@ -97,24 +94,6 @@ def pointer(context, address):
         given[0], target.get_value_type(signature.return_type)
     )
     return types.voidptr(types.int64), convert
-
-
-@njit(cache=True, nogil=True)
-def find(keys, candidate):
-    """Return the position of a candidate in a hash table, or the vacant position where it can be inserted."""
-    mask = keys.shape[0] - 1
-    i = np.int64(tie_hash(candidate, np.uint64(0))) & mask
-    while keys[i] != candidate and keys[i] != -1:
-        i = (i + 1) & mask
-    return i
-
-
-@njit(cache=True, nogil=True)
-def insert(keys, first, count, candidates, firsts, counts):
-    """Add candidates to a hash table in which they are not."""
-    for k in range(candidates.shape[0]):
-        i = find(keys, candidates[k])
-        keys[i], first[i], count[i] = candidates[k], firsts[k], counts[k]
 
 
 @njit(cache=True, nogil=True)
@@ -204,7 +183,7 @@ def play(cell_arrays, tree_arrays, candidate_arrays, constants, game, columns, f
     salt, table, noise, noise_variance = np.uint64(game.salt), game.table, game.noise, game.noise_variance
     cells, split_thresholds, last_use, touched, noted_slots, noted_observations, counts = cell_arrays
     tree, leaves, hashes, visited, values, schedule = tree_arrays
-    keys, begin, many, at, slot_of = candidate_arrays
+    entry_of, at, slot_of = candidate_arrays
     candidates, ys, widths, gains = columns
     norm, deviation, tolerance = constants.norm, constants.noise, constants.tolerance
     for i in range(first, noise.shape[0]):
@@ -234,12 +213,13 @@ def play(cell_arrays, tree_arrays, candidate_arrays, constants, game, columns, f
         x = cells[slot, MAXIMIZER]
         if cells[slot, SIZE] == 0 or x < 0:
             return UNKNOWN_CELL, slot, i
-        h = find(keys, x)
-        if keys[h] != x:
+        entry = entry_of[x]
+        if entry < 0:
             return UNKNOWN_CANDIDATE, x, i
-        if counts[1] + many[h] > noted_slots.shape[0]:
+        begin, end = entry + 1, entry + 1 + at[entry]
+        if counts[1] + at[entry] > noted_slots.shape[0]:
             return NOTES_FULL, -1, i
-        for k in range(begin[h], begin[h] + many[h]):
+        for k in range(begin, end):
             holding = slot_of[at[k]]
             if holding < 0:
                 return UNKNOWN_CANDIDATE, x, i
@@ -249,7 +229,7 @@ def play(cell_arrays, tree_arrays, candidate_arrays, constants, game, columns, f
         schedule[VISITS] += seen
         y, gain = table[x] + noise[i], leaves[slot, GAIN]
         candidates[i], ys[i], gains[i], widths[i] = x, y, gain, width_of(gain, log_term, norm, deviation)
-        for k in range(begin[h], begin[h] + many[h]):
+        for k in range(begin, end):
             holding = slot_of[at[k]]
             note_use(last_use, touched, counts, holding)
             observe_in_cell(cells, leaves, holding, x, y, noise_variance)

@@ -14,7 +14,7 @@ import numpy as np
 from scalable_bandits.posteriors.partition import _numba_rounds as numba_rounds
 from scalable_bandits.posteriors.partition.cell import Cell
 
-FIRST_SLOTS, FIRST_CANDIDATES = 64, 256  # numbers of entries that fit in new caches
+FIRST_SLOTS = 64  # number of slots that fit in a new cache
 NOTES = 1 << 16  # number of observations that the loop can note before Python has to take them over
 
 
@@ -81,34 +81,33 @@ class LoopCells(_Cache):
 class LoopCandidates(_Cache):
     """Cells of the present cover by candidate.
 
+    Parameters
+    ----------
+    size
+        Number of candidates.
+
     Attributes
     ----------
     arrays : CandidateArrays
         Arrays for compiled loops.
     """
 
-    def __init__(self) -> None:
-        self._candidates, self._cells = 0, 0  # numbers of entries in use
-        self.arrays = numba_rounds.CandidateArrays(
-            np.full(FIRST_CANDIDATES, -1), np.zeros(FIRST_CANDIDATES, dtype=np.int64),
-            np.zeros(FIRST_CANDIDATES, dtype=np.int64), np.zeros(FIRST_CANDIDATES, dtype=np.int64),
-            np.full(FIRST_CANDIDATES, -1),
-        )  # fmt: skip
+    def __init__(self, size: int = 0):
+        self._used = 0  # number of entries of `cells` in use
+        first = np.full(size, -1, dtype=np.int32)
+        self.arrays = numba_rounds.CandidateArrays(first, np.zeros(1024, dtype=np.int64), np.full(256, -1))
 
     def put(self, candidate: int, holding: Sequence[Cell]) -> None:
         """Set the cells of the present cover that hold a candidate."""
-        self._reserve(len(holding), max(cell.number for cell in holding))
-        keys, first, count, cells, slot_of = self.arrays
-        i = numba_rounds.find(keys, candidate)
-        if keys[i] == candidate and count[i] == len(holding):  # the same cells again: nothing is appended
-            same = cells[first[i] : first[i] + count[i]] == [cell.number for cell in holding]
-            if same.all() and (slot_of[[cell.number for cell in holding]] == [cell.slot for cell in holding]).all():
-                return
-        self._candidates += int(keys[i] != candidate)
-        keys[i], first[i], count[i] = candidate, self._cells, len(holding)
-        for cell in holding:
-            cells[self._cells], slot_of[cell.number] = cell.number, cell.slot
-            self._cells += 1
+        numbers = [cell.number for cell in holding]
+        self._reserve(1 + len(numbers), max(numbers))
+        first, cells, slot_of = self.arrays
+        entry, i = [len(numbers), *numbers], int(first[candidate])
+        if i < 0 or cells[i : i + len(entry)].tolist() != entry:
+            first[candidate] = i = self._used
+            self._used += len(entry)
+            cells[i : self._used] = entry
+        slot_of[numbers] = [cell.slot for cell in holding]
 
     def drop(self, cell: Cell) -> None:
         """Remove a cell that splits."""
@@ -116,15 +115,10 @@ class LoopCandidates(_Cache):
             self.arrays.slot_of[cell.number] = -1
 
     def _reserve(self, count: int, number: int) -> None:
-        """Enlarge the arrays so that one more candidate fits, in `count` cells of numbers up to `number`."""
-        keys, first, counts, cells, slot_of = self.arrays
-        if self._cells + count > len(cells):
+        """Enlarge the arrays so that so many more entries of `cells` fit, and cells of numbers up to `number`."""
+        first, cells, slot_of = self.arrays
+        if self._used + count > len(cells):
             cells = np.pad(cells, (0, len(cells) + count))
         if number >= len(slot_of):
             slot_of = np.pad(slot_of, (0, max(len(slot_of), number)), constant_values=-1)
-        if 2 * self._candidates >= len(keys):
-            used = np.flatnonzero(keys >= 0)
-            grown = (np.full(2 * len(keys), -1), *np.zeros((2, 2 * len(keys)), dtype=np.int64))
-            numba_rounds.insert(grown[0], grown[1], grown[2], keys[used], first[used], counts[used])
-            keys, first, counts = grown
-        self.arrays = numba_rounds.CandidateArrays(keys, first, counts, cells, slot_of)
+        self.arrays = numba_rounds.CandidateArrays(first, cells, slot_of)

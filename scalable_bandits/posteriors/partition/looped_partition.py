@@ -62,6 +62,8 @@ class LoopedPartition(Partition):
             Columns (count,) of these rounds, which are filled.
         """
         done, tree = 0, self._tree
+        if not len(self._loop_candidates.arrays.first):
+            self._loop_candidates = LoopCandidates(len(game.table))
         while done < len(game.noise):
             empty_cube, empty_hash = self._empty_cubes.first()
             constants = numba_rounds.LoopConstants(
