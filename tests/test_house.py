@@ -13,6 +13,7 @@ PACKAGE = Path(scalable_bandits.__file__).parent
 TREES = {path.relative_to(PACKAGE): ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
 COMPILED = (  # how: from the cache, beside other threads; sums and products fused or not, but never rearranged
     "njit(cache=True, nogil=True)",
+    "njit(cache=True, nogil=True, forceinline=True)",  # steps of loops: a call would copy and count their arrays
     "njit(cache=True, nogil=True, fastmath={'contract'})",
     "intrinsic",  # from an address to a pointer
 )

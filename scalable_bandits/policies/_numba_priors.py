@@ -10,7 +10,7 @@ import numpy as np
 from scalable_bandits._numba_compile import njit
 from scalable_bandits.formulas._numba_widths import error_allowance, unknown_prior
 from scalable_bandits.posteriors._numba_choice import choose, upper_confidence
-from scalable_bandits.posteriors.exact._numba_window import dense_observe
+from scalable_bandits.posteriors.exact._numba_window import DenseArrays, dense_observe
 
 # Numbers of the policies.
 ELIMINATION = 0  # PE-GP-UCB
@@ -223,14 +223,24 @@ def propose(rule, tally, mean, variance, width, index, total):
 
 
 @njit(cache=True, nogil=True)
-def play(rule, constants, tally, stack, slots, rank, numbers, game, columns, first):
+def arrays_of(stack, p):
+    """Return the arrays of the engine with number p."""
+    return DenseArrays(
+        stack.covariance[p], stack.mean[p], stack.variance[p], stack.rows[p], stack.gram[p], stack.inverse[p],
+        stack.shift[p], stack.precision[p], stack.weights[p], stack.column[p], stack.slots[p], stack.rank[p],
+        stack.totals[p],
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def play(rule, constants, tally, stack, learned, game, columns, first):
     """Play rounds from position `first` on, until the windows are full, or no prior is left to PE-GP-UCB.
 
-    `numbers` (|U|, 3) has information gain, number of floored variances and number of rounds learnt of each prior. All
-    priors in play have observed the same, so that they share the slots and the rank of their windows. Returns the
-    number of rounds played in all, the rank, and whether a full window ended the loop.
+    All priors in play have observed the same, so that their windows have the same points. `learned` (|U|,) is the
+    number of rounds that each prior learnt. Returns the number of rounds played in all, and whether full windows ended
+    the loop.
     """
-    covariance, mean, variance, rows, gram, inverse, shift, precision, weights, column = stack
+    mean, variance = stack.mean, stack.variance
     table, noise, lam = game.table, game.noise, game.noise_variance
     candidates, ys, widths, gains = columns
     count = mean.shape[0]
@@ -241,27 +251,17 @@ def play(rule, constants, tally, stack, slots, rank, numbers, game, columns, fir
         t = game.first + i
         width = unknown_prior(float(t), constants.size, constants.delta) / math.sqrt(constants.scale)
         x = propose(rule, tally, mean, variance, width, index, total)
-        slot = slots[x]
-        if slot < 0 and rank == shift.shape[1]:
-            return i, rank, True
         y = table[x] + noise[i]
-        candidates[i], ys[i], widths[i], gains[i] = x, y, width, numbers[likeliest(tally), 0]
+        candidates[i], ys[i], widths[i], gains[i] = x, y, width, stack.totals[likeliest(tally), 0]
         learners = in_play(tally).copy()
         for p in learners:
             means[p], variances[p], stds[p] = mean[p, x], variance[p, x], math.sqrt(variance[p, x])
-            before, floored = dense_observe(
-                covariance[p], mean[p], variance[p], rows[p], gram[p], inverse[p], shift[p], precision[p], weights[p],
-                column[p], rank, slot, x, y, lam,
-            )  # fmt: skip
-            numbers[p, 0] += 0.5 * math.log1p(before / lam)
-            numbers[p, 1] += floored
-            numbers[p, 2] += 1.0
-        if slot < 0:
-            slots[x] = rank
-            rank += 1
+            if not dense_observe(arrays_of(stack, p), x, y, lam):
+                return i, True
+            learned[p] += 1
         allowance = error_allowance(float(t), float(count), constants.delta, constants.noise)
         credit(rule, tally, t, y, 1.0, means, stds, width, allowance)
         add_evidence(tally, learners, y, means, variances, lam)
         if rule == ELIMINATION and not exhausted and tally.sizes[1] == count:
-            return i + 1, rank, False
-    return game.noise.shape[0], rank, False
+            return i + 1, False
+    return game.noise.shape[0], False

@@ -10,6 +10,9 @@ from scalable_bandits.formulas._numba_widths import width as width_of
 # Relative distance from the largest index within which candidates are tied. Rounding differs by less between engines
 # and between block sizes, so that all of them find the same ties (a symmetric grid has many).
 TIE_TOLERANCE = 1e-10
+ALL = np.zeros(0, dtype=np.bool_)  # mask that allows all candidates
+SAME = np.zeros(0, dtype=np.int64)  # numbers that are the positions
+ALL.flags.writeable = SAME.flags.writeable = False  # as compiled functions see them
 
 
 @njit(cache=True, nogil=True)
@@ -32,38 +35,18 @@ def tie_hashes(candidates, salt):
 
 
 @njit(cache=True, nogil=True)
-def largest(index, allowed):
-    """Return the largest allowed index, -inf if nothing is allowed; an empty `allowed` allows all."""
-    best = -np.inf
-    for i in range(index.shape[0]):
-        if index[i] > best and (allowed.shape[0] == 0 or allowed[i]):
-            best = index[i]
-    return best
+def smallest_tied(best):
+    """Return the smallest index that is tied with the best."""
+    return best - TIE_TOLERANCE * abs(best) if math.isfinite(best) else best
 
 
 @njit(cache=True, nogil=True)
-def first_of_ties(index, allowed, floor, numbers, salt):
-    """Return the position of the candidate of smallest hash, then number, among those allowed with index >= floor."""
-    chosen = -1
-    smallest = np.uint64(0)
-    first = 0
-    for i in range(index.shape[0]):
-        if index[i] >= floor and (allowed.shape[0] == 0 or allowed[i]):
-            number = numbers[i] if numbers.shape[0] else i
-            h = tie_hash(number, salt)
-            if chosen < 0 or h < smallest or (h == smallest and number < first):
-                chosen = i
-                smallest = h
-                first = number
-    return chosen
+def finalists(index, numbers, salt):
+    """Return the positions of candidates tied with the best, and above that of all of smaller hash, then number.
 
-
-@njit(cache=True, nogil=True)
-def finalists(index, floor, numbers, salt):
-    """Return the positions of candidates with index >= floor, and above that of all of smaller hash, then number.
-
-    For every higher floor, the candidate of smallest hash among those that reach it is one of them.
+    If more candidates were added, and the best were larger, the one of smallest hash tied with it would be one of them.
     """
+    floor = smallest_tied(index.max()) if index.shape[0] else 0.0
     chosen = np.empty(16, dtype=np.int64)
     count = 0
     for i in range(index.shape[0]):
@@ -98,10 +81,24 @@ def finalists(index, floor, numbers, salt):
 
 @njit(cache=True, nogil=True)
 def choose(index, allowed, numbers, salt):
-    """Return the position of the largest allowed index, ties broken by `first_of_ties`, and the index."""
-    best = largest(index, allowed)
-    floor = best - TIE_TOLERANCE * abs(best) if math.isfinite(best) else best
-    return first_of_ties(index, allowed, floor, numbers, salt), best
+    """Return the position of the largest allowed index, and the index, -inf if nothing is allowed.
+
+    Of tied candidates it is the one whose number has the smallest hash. An empty `allowed` allows all, and with empty
+    `numbers` these are the positions.
+    """
+    best = -np.inf
+    for i in range(index.shape[0]):
+        if index[i] > best and (allowed.shape[0] == 0 or allowed[i]):
+            best = index[i]
+    floor, chosen = smallest_tied(best), -1
+    smallest, first = np.uint64(0), 0
+    for i in range(index.shape[0]):
+        if index[i] >= floor and (allowed.shape[0] == 0 or allowed[i]):
+            number = numbers[i] if numbers.shape[0] else i
+            h = tie_hash(number, salt)
+            if chosen < 0 or h < smallest or (h == smallest and number < first):
+                chosen, smallest, first = i, h, number
+    return chosen, best
 
 
 @njit(cache=True, nogil=True)
@@ -117,9 +114,15 @@ def upper_confidence(mean, variance, width, mean_weight, index):
 
 
 @njit(cache=True, nogil=True)
-def choose_upper(mean, variance, rule, t, gain, index, allowed, numbers, salt):
-    """Return the position of the largest bound of a `Rule` in round t, its width, and the gain in the width."""
-    gain = rule.gain if rule.gain >= 0.0 else gain
-    width = width_of(rule.width, rule.constants, float(t), gain)
+def play_round(i, mean, variance, gain, rule, game, columns, index):
+    """Choose the candidate of largest bound in round i of a `Game`, record it, and return it with its value.
+
+    The bound is that of a `Rule`, `gain` is the realised information gain, and `index` (n,) is scratch space.
+    """
+    shown = rule.gain if rule.gain >= 0.0 else gain
+    width = width_of(rule.width, rule.constants, float(game.first + i), shown)
     upper_confidence(mean, variance, width, rule.mean_weight, index)
-    return choose(index, allowed, numbers, salt)[0], width, gain
+    p = choose(index, ALL, SAME, np.uint64(game.salt))[0]
+    y = game.table[p] + game.noise[i]
+    columns.candidates[i], columns.ys[i], columns.widths[i], columns.gains[i] = p, y, width, shown
+    return p, y

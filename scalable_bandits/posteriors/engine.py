@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple, Protocol, Self
@@ -13,15 +14,12 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import _numba_choice as numba_choice
 from scalable_bandits.posteriors.placement import Executor
-from scalable_bandits.posteriors.rounds import Columns, Game, Rule
-from scalable_bandits.posteriors.state import StateEntry, Stateful, number
+from scalable_bandits.posteriors.rounds import MOST_PLAYED, Columns, Game, Rule
+from scalable_bandits.posteriors.state import StateEntry, Stateful, array
 from scalable_bandits.spaces import FiniteSpace
 
 TIE_TOLERANCE = numba_choice.TIE_TOLERANCE
 FAR = 1e20  # factor of the noise variance: an observation with so much noise changes the mean, but no variance
-
-_ALL = np.zeros(0, dtype=np.bool_)
-_SAME = np.zeros(0, dtype=np.int64)
 
 
 class Acquisition(Protocol):
@@ -68,6 +66,8 @@ class Engine(Stateful, ABC):
         Whether the engine can `draw` the function at all candidates.
     plays : bool
         Whether the engine can `play` rounds in a compiled loop.
+    totals : ndarray
+        (2,) information gain, in nats, and number of variances that were set to zero; compiled functions add to them.
     """
 
     limit: ClassVar[int] = 2_000_000
@@ -78,10 +78,7 @@ class Engine(Stateful, ABC):
     draws: ClassVar[bool] = False
     plays: ClassVar[bool] = False
 
-    STATE: ClassVar[tuple[StateEntry, ...]] = (
-        number("information_gain", float, stored="_information_gain"),
-        number("floored", int, stored="_floored"),
-    )
+    STATE: ClassVar[tuple[StateEntry, ...]] = (array("totals", "(2,)"),)
 
     @classmethod
     def build(cls, kernel: Kernel, points: Floats, prior_mean: Floats, options: EngineOptions) -> Self:
@@ -100,8 +97,7 @@ class Engine(Stateful, ABC):
         self.kernel = kernel
         self.points = points
         self.size = len(points)
-        self._information_gain = 0.0
-        self._floored = 0
+        self.totals = np.zeros(2)
         self._mean = prior_mean.copy()
         self._variance = kernel.diagonal(points).astype(np.float64)
 
@@ -120,13 +116,13 @@ class Engine(Stateful, ABC):
             mean, _ = self.at(np.array([x]))
             self.observe(x, float(mean[0]) + FAR * change, FAR * noise)
 
-    @abstractmethod
     def mean(self) -> Floats:
         """Return the posterior mean of every candidate, (n,), in units of y; read only."""
+        return self._mean
 
-    @abstractmethod
     def variance(self) -> Floats:
         """Return the posterior variance of every candidate, (n,); read only."""
+        return self._variance
 
     def at(self, candidates: NDArray[np.int64]) -> tuple[Floats, Floats]:
         """Return posterior mean and variance of some candidates, two (k,) arrays."""
@@ -196,15 +192,15 @@ class Engine(Stateful, ABC):
     @property
     def information_gain(self) -> float:
         """Realised gain, sum of 1/2 log(1 + s^2 / noise) over the observations that count, in nats."""
-        return self._information_gain
+        return float(self.totals[0])
 
     @property
     def floored(self) -> int:
         """Number of times that rounding pushed a variance below zero and it was set to zero."""
-        return self._floored
+        return int(self.totals[1])
 
     def _gain(self, variance_before: float, noise_variance: float) -> None:
-        self._information_gain += 0.5 * math.log1p(variance_before / noise_variance)
+        self.totals[0] += 0.5 * math.log1p(variance_before / noise_variance)
 
 
 class OnDemandEngine(Engine):
@@ -246,6 +242,16 @@ class ForgettingEngine(Engine):
     predicts: ClassVar[bool] = True
 
     @property
+    def plays(self) -> bool:  # type: ignore[override]
+        """Whether the kernel matrix is small enough to be in memory."""
+        return self.size <= MOST_PLAYED
+
+    @functools.cached_property
+    def gram(self) -> Floats:
+        """Kernel matrix (n, n)."""
+        return self.kernel.block(self.points)
+
+    @property
     @abstractmethod
     def observed(self) -> NDArray[np.bool_]:
         """Mask (n,) of the candidates with observations that still count."""
@@ -260,10 +266,10 @@ class ForgettingEngine(Engine):
 
 
 def choose(
-    index: Floats, salt: int, allowed: NDArray[np.bool_] | None = None, numbers: NDArray[np.int64] = _SAME
+    index: Floats, salt: int, allowed: NDArray[np.bool_] | None = None, numbers: NDArray[np.int64] = numba_choice.SAME
 ) -> tuple[int, float]:
     """Return the position of the largest index, ties broken by a hash of the candidates' numbers, and the index."""
-    return numba_choice.choose(index, _ALL if allowed is None else allowed, numbers, np.uint64(salt))
+    return numba_choice.choose(index, numba_choice.ALL if allowed is None else allowed, numbers, np.uint64(salt))
 
 
 def first_of_ties(numbers: NDArray[np.int64], salt: int, most: int) -> NDArray[np.int64]:
@@ -273,9 +279,4 @@ def first_of_ties(numbers: NDArray[np.int64], salt: int, most: int) -> NDArray[n
 
 def finalists(index: Floats, salt: int, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the positions (k,) of the candidates that `choose` could return if more candidates were added."""
-    return numba_choice.finalists(index, _floor(float(index.max(initial=-np.inf))), numbers, np.uint64(salt))
-
-
-def _floor(best: float) -> float:
-    """Return the smallest index that is tied with the best."""
-    return best - TIE_TOLERANCE * abs(best) if math.isfinite(best) else best
+    return numba_choice.finalists(index, numbers, np.uint64(salt))

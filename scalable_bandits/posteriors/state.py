@@ -47,25 +47,25 @@ def array(
     Parameters
     ----------
     attribute
-        Attribute that holds the array.
+        Attribute that holds the array; a dotted name reaches into a member.
     shape
         Shape of the part in use, such as "(n, d)".
     dtype
         Data type.
     name
-        Name in the state; the attribute's, without underscores in front, if not given.
+        Name in the state; the attribute's, without underscores and members in front, if not given.
     used
         Attributes with the lengths in use of the leading axes, for an array that has room for more; dotted names reach
         into members. All of the array if not given.
     """
     lengths = [attrgetter(length) for length in ((used,) if isinstance(used, str) else used)]
-    entry = name or attribute.lstrip("_")
+    entry, held_by = name or attribute.rpartition(".")[2].lstrip("_"), attrgetter(attribute)
 
     def read(owner: Any) -> Any:
-        return getattr(owner, attribute)[tuple(slice(length(owner)) for length in lengths)]
+        return held_by(owner)[tuple(slice(length(owner)) for length in lengths)]
 
     def write(owner: Any, value: Any) -> None:
-        held, value = getattr(owner, attribute), np.asarray(value)
+        held, value = held_by(owner), np.asarray(value)
         held = held[tuple(map(slice, value.shape))] if used else held
         if value.shape not in ((), held.shape):
             checks.refuse(f"state: {entry}", f"shape {value.shape}", f"{held.shape}, {shape}")
@@ -74,7 +74,7 @@ def array(
     return StateEntry(entry, shape, dtype, read, write)
 
 
-def number(attribute: str, kind: type, *, name: str = "", stored: str = "") -> StateEntry:
+def number(attribute: str, kind: type, *, name: str = "") -> StateEntry:
     """Declare a number or a truth value.
 
     Parameters
@@ -85,12 +85,10 @@ def number(attribute: str, kind: type, *, name: str = "", stored: str = "") -> S
         Type: float, int or bool.
     name
         Name in the state; the attribute's, without underscores in front, if not given.
-    stored
-        Attribute that is restored, where `attribute` is a property.
     """
 
     def write(owner: Any, value: Any) -> None:
-        setattr(owner, stored or attribute, kind(value))
+        setattr(owner, attribute, kind(value))
 
     return StateEntry(name or attribute.lstrip("_"), "()", kind, attrgetter(attribute), write)
 

@@ -40,7 +40,7 @@ class Whole(Stateful):
         array("numbers", "(2,)", np.int64),
         number("scale", float),
         number("ready", bool),
-        number("total", float, stored="_total"),
+        array("beside.wide", "(2,)"),
         value("names", "(k,)", np.int64, lambda own: list(own.names), lambda own, names: own.rename(names)),
         member("_rows"),
         member("absent"),
@@ -53,10 +53,6 @@ class Whole(Stateful):
     def __init__(self):
         self.weights, self.numbers, self.scale, self.ready, self.names = np.zeros(2), np.zeros(2, int), 1.0, False, {}
         self._rows, self.absent, self.beside, self.each, self.recomputed = Rows(), None, Beside(), [], 0
-
-    @property
-    def total(self):
-        return 3.0 * self.scale
 
     def rename(self, names):
         self.names = dict.fromkeys(names.tolist())
@@ -72,7 +68,7 @@ class Beside(Stateful):
     STATE = (number("height", int),)
 
     def __init__(self):
-        self.height = 0
+        self.height, self.wide = 0, np.array([1.0, 2.0])
 
 
 class More(Whole):
@@ -105,7 +101,7 @@ class TestStateful:
         state = filled().state()
         assert {name: (held.shape, held.dtype.kind) for name, held in state.items()} == {
             "weights": ((2,), "f"), "numbers": ((2,), "i"), "scale": ((), "f"), "ready": ((), "b"),
-            "total": ((), "f"), "names": ((2,), "i"), "rows.count": ((), "i"), "rows.rows": ((2, 3), "f"),
+            "wide": ((2,), "f"), "names": ((2,), "i"), "rows.count": ((), "i"), "rows.rows": ((2, 3), "f"),
             "rows.corner": ((2, 2), "f"), "height": ((), "i"), "each.0": ((2,), "f"), "each.1": ((0, 4), "f"),
             "late": ((), "i"),
         }  # fmt: skip
@@ -118,12 +114,11 @@ class TestStateful:
         for row in range(count):
             one._rows.add([row, row / 3, -0.0])
         state = bits(one.state())
-        other.weights[:], other.names, other.scale = 5.0, {1: None}, 2.0
+        other.weights[:], other.beside.wide[:], other.names, other.scale = 5.0, 6.0, {1: None}, 2.0
         other.restore(one.state())
         assert bits(other.state()) == state == bits(one.state())
         assert list(other.names) == [9, 3]
         assert (other.scale, other.ready, other.late, other.recomputed) == (1e-300, True, 2, 1)
-        assert other._total == one.total
         assert (type(other.scale), type(other.ready), type(other._rows.count)) == (float, bool, int)
 
     def test_a_copy_stays_as_it_is(self):

@@ -1,8 +1,28 @@
 """Projected quasi-Newton ascent from many points of the unit cube at once, one step of all points at a time."""
 
 import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from scalable_bandits._numba_compile import njit
+
+
+class Climbers(NamedTuple):
+    """Points (k, d) that ascend, each with the next point that it tries."""
+
+    u: NDArray[np.float64]  # (k, d)
+    value: NDArray[np.float64]  # (k,) index
+    slope: NDArray[np.float64]  # (k, d) slope of the index
+    trial: NDArray[np.float64]  # (k, d) points to try
+    trial_value: NDArray[np.float64]  # (k,)
+    trial_slope: NDArray[np.float64]  # (k, d)
+    inverse: NDArray[np.float64]  # (k, d, d) inverse curvature
+    direction: NDArray[np.float64]  # (k, d)
+    step: NDArray[np.float64]  # (k,) length of the trial's step, in units of the direction
+    calm: NDArray[np.int64]  # (k,) number of small gains in succession; -1 without a curvature yet
+    left: NDArray[np.int64]  # (k,) number of evaluations left; 0 for points that have converged
 
 
 @njit(cache=True, nogil=True)
@@ -99,20 +119,22 @@ def set_trial(u, direction, step, trial):
 
 
 @njit(cache=True, nogil=True)
-def begin(u, slope, inverse, direction, step, trial, calm, left, length, reach):
+def begin(climbers, length, reach):
     """Set the first trial of every point."""
+    u, _, slope, trial, _, _, inverse, direction, step, calm, left = climbers
     for j in range(u.shape[0]):
         steepest(slope[j], length, inverse[j])
         aim(u[j], slope[j], inverse[j], reach, direction[j])
         step[j] = 1.0
-        calm[j] = -1  # no curvature yet; else the number of small gains in succession
+        calm[j] = -1
         if set_trial(u[j], direction[j], 1.0, trial[j]) == 0.0:
             left[j] = 0
 
 
 @njit(cache=True, nogil=True)
-def advance(u, value, slope, inverse, direction, step, trial, trial_value, trial_slope, calm, left, reach, precision):
-    """Accept or reject the trials, and set the next ones; `left` becomes 0 for points that have converged."""
+def advance(climbers, reach, precision):
+    """Accept or reject the trials, and set the next ones."""
+    u, value, slope, trial, trial_value, trial_slope, inverse, direction, step, calm, left = climbers
     d = u.shape[1]
     for j in range(u.shape[0]):
         if left[j] == 0:

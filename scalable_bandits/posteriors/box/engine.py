@@ -66,7 +66,7 @@ class BoxEngine(OnDemandEngine):
         row, prior = self._solve(m, covariances(self.kernel, self._x[:m], x)[:, 0]), float(self.kernel.diagonal(x)[0])
         before = prior - float(row @ row)
         lost = not before >= 0.0  # by rounding
-        self._floored += lost
+        self.totals[1] += lost
         before = 0.0 if lost else before
         self._sums[m if slot < 0 else slot] += 1.0 / noise_variance, y / noise_variance
         if slot >= 0 or lost:
@@ -91,7 +91,7 @@ class BoxEngine(OnDemandEngine):
         self._matrix[:m, :m] = covariances(self.kernel, self._x[:m], self._x[:m])
         self._factorize()
         roots = self._factor.diagonal()[:m] / np.sqrt(noise_variances)
-        self._information_gain += float(np.log(roots).sum())  # 1/2 log(1 + s^2 / noise) of each, given those before
+        self.totals[0] += float(np.log(roots).sum())  # 1/2 log(1 + s^2 / noise) of each, given those before
         self._surface = None
 
     @property

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.box import _numba_ascent as numba_ascent
+from scalable_bandits.posteriors.box._numba_ascent import Climbers
 from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex
 from scalable_bandits.posteriors.engine import TIE_TOLERANCE
 from scalable_bandits.randomness import generator
@@ -174,20 +175,18 @@ def climb(
     """
     k, d = u.shape
     value, slope = evaluate(u, np.arange(k))
-    inverse, direction, trial = np.empty((k, d, d)), np.empty((k, d)), np.empty((k, d))
-    step, calm, left = np.empty(k), np.zeros(k, dtype=np.int64), np.full(k, steps)
-    u = np.ascontiguousarray(u)
-    numba_ascent.begin(u, slope, inverse, direction, step, trial, calm, left, 0.05, REACH)
-    used = k
-    trial_value, trial_slope = value.copy(), slope.copy()
+    found = Climbers(
+        np.ascontiguousarray(u), value, slope, np.empty((k, d)), value.copy(), slope.copy(), np.empty((k, d, d)),
+        np.empty((k, d)), np.empty(k), np.zeros(k, dtype=np.int64), np.full(k, steps),
+    )  # fmt: skip
+    numba_ascent.begin(found, 0.05, REACH)
+    u, left, used = found.u, found.left, k
     while left.any():
         active = np.flatnonzero(left)
-        trial_value[active], trial_slope[active] = evaluate(trial[active], active)
+        found.trial_value[active], found.trial_slope[active] = evaluate(found.trial[active], active)
         used += len(active)
-        numba_ascent.advance(
-            u, value, slope, inverse, direction, step, trial, trial_value, trial_slope, calm, left, REACH, precision
-        )
-        inferior = value + OPTIMISM * np.einsum("ij,ij->i", slope, direction) < value.max()
+        numba_ascent.advance(found, REACH, precision)
+        inferior = value + OPTIMISM * np.einsum("ij,ij->i", slope, found.direction) < value.max()
         left[_converged(u, value, slope) | (inferior & (left < steps - LEAST_STEPS))] = 0
     return u, value, slope, used
 

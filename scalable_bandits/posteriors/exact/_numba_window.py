@@ -7,17 +7,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalable_bandits._numba_compile import njit
-from scalable_bandits.posteriors._numba_choice import choose_upper
+from scalable_bandits.posteriors._numba_choice import play_round
+
+
+class WindowArrays(NamedTuple):
+    """Small arrays of an open window."""
+
+    gram: NDArray[np.float64]  # (capacity, capacity)
+    inverse: NDArray[np.float64]  # (capacity, capacity)
+    shift: NDArray[np.float64]  # (capacity,)
+    precision: NDArray[np.float64]  # (capacity,)
+    weights: NDArray[np.float64]  # (capacity,) scratch space
 
 
 @njit(cache=True, nogil=True)
-def project(gram, inverse, precision, rank, slot, rows_at, weights):
+def project(window, rank, slot, rows_at):
     """Compute weights a such that K_t(p, .) is column + a'rows for a new p (slot < 0), a'rows for a repeated p.
 
     Those of a repeated p are S inverse_p over its precision, and so of the size of its variance: a difference of larger
     numbers would lose the variance of a point that is played very often.
     """
-    scale = 1.0 / precision[slot] if slot >= 0 else -1.0
+    gram, inverse, weights = window.gram, window.inverse, window.weights
+    scale = 1.0 / window.precision[slot] if slot >= 0 else -1.0
     for j in range(rank):
         weights[j] = 0.0
     for k in range(max(slot, 0), rank):
@@ -27,8 +38,9 @@ def project(gram, inverse, precision, rank, slot, rows_at, weights):
 
 
 @njit(cache=True, nogil=True)
-def record(gram, inverse, shift, precision, rank, slot, weights, residual, total_variance, noise):
+def record(window, rank, slot, residual, total_variance, noise):
     """Add the observation to the small arrays; `total_variance` is s^2(p) plus the noise variance."""
+    gram, inverse, shift, precision, weights = window
     precision[slot if slot >= 0 else rank] = 1.0 / noise + (precision[slot] if slot >= 0 else 0.0)
     if slot >= 0:
         for j in range(rank):
@@ -120,14 +132,20 @@ class DenseArrays(NamedTuple):
     precision: NDArray[np.float64]
     weights: NDArray[np.float64]
     column: NDArray[np.float64]  # (n,) scratch space
+    slots: NDArray[np.int64]  # (n,) row of each candidate in the window, -1 for none
+    rank: NDArray[np.int64]  # (1,) number of rows in the window
+    totals: NDArray[np.float64]  # (2,) see `Engine`
 
 
-@njit(cache=True, nogil=True)
-def dense_observe(
-    covariance, mean, variance, rows, gram, inverse, shift, precision, weights, column, rank, slot, p, y, noise
-):  # fmt: skip
-    """Condition on one observation, given the covariance; returns s^2(p) before it, and the result of `apply`."""
-    project(gram, inverse, precision, rank, slot, rows[:, p], weights)
+@njit(cache=True, nogil=True, forceinline=True)
+def dense_observe(arrays, p, y, noise):
+    """Condition on one observation; returns False, and does nothing, if a new point needs a row of a full window."""
+    covariance, mean, variance, rows, gram, inverse, shift, precision, weights, column, slots, ranks, totals = arrays
+    slot, rank = slots[p], ranks[0]
+    if slot < 0 and rank == shift.shape[0]:
+        return False
+    window = WindowArrays(gram, inverse, shift, precision, weights)
+    project(window, rank, slot, rows[:, p])
     if slot < 0:
         triangle_column(covariance, p, column)
     else:
@@ -137,79 +155,59 @@ def dense_observe(
         column[p] = variance[p]  # which has lost less to rounding
     before = max(column[p], 0.0)
     residual = y - mean[p]
-    record(gram, inverse, shift, precision, rank, slot, weights, residual, noise + before, noise)
+    record(window, rank, slot, residual, noise + before, noise)
     floored = apply(column, rows, rank, slot, residual, noise + before, mean, variance)
     variance[p] = before * (noise / (noise + before))
-    return before, floored
+    if slot < 0:
+        slots[p] = rank
+        ranks[0] += 1
+    totals[0] += 0.5 * math.log1p(before / noise)
+    totals[1] += floored
+    return True
 
 
 @njit(cache=True, nogil=True)
-def dense_observe_all(arrays, slots, rank, gain, floored, candidates, ys, noises, first):
-    """Condition on observations from position `first` on, until a new point needs a row and the window is full.
-
-    Returns the number of observations taken in all, rank, information gain and number of floored variances.
-    """
-    covariance, mean, variance, rows, gram, inverse, shift, precision, weights, column = arrays
+def dense_observe_all(arrays, candidates, ys, noises, first):
+    """Condition on observations from position `first` on, until the window is full; returns the number taken in all."""
     for i in range(first, ys.shape[0]):
-        p, noise = candidates[i], noises[i]
-        slot = slots[p]
-        if slot < 0 and rank == shift.shape[0]:
-            return i, rank, gain, floored
-        before, more = dense_observe(
-            covariance, mean, variance, rows, gram, inverse, shift, precision, weights, column, rank, slot, p, ys[i],
-            noise,
-        )  # fmt: skip
-        if slot < 0:
-            slots[p] = rank
-            rank += 1
-        gain += 0.5 * math.log1p(before / noise)
-        floored += more
-    return ys.shape[0], rank, gain, floored
+        if not dense_observe(arrays, candidates[i], ys[i], noises[i]):
+            return i
+    return ys.shape[0]
 
 
 @njit(cache=True, nogil=True)
-def dense_play(arrays, slots, rank, gain, floored, rule, game, columns, first):
-    """Play rounds from position `first` on, until a new point needs a row and the window is full.
-
-    Returns the number of rounds played in all, rank, information gain and number of floored variances.
-    """
-    everything, numbers, salt = np.zeros(0, dtype=np.bool_), np.zeros(0, dtype=np.int64), np.uint64(game.salt)
-    covariance, mean, variance, rows, gram, inverse, shift, precision, weights, column = arrays
-    table, noise, noise_variance = game.table, game.noise, game.noise_variance
-    candidates, ys, widths, gains = columns
+def dense_play(arrays, rule, game, columns, first):
+    """Play rounds from position `first` on, until the window is full; returns the number of rounds played in all."""
+    mean, variance, totals = arrays.mean, arrays.variance, arrays.totals
     index = np.empty(mean.shape[0])
-    for i in range(first, noise.shape[0]):
-        p, width, shown = choose_upper(mean, variance, rule, game.first + i, gain, index, everything, numbers, salt)
-        slot = slots[p]
-        if slot < 0 and rank == shift.shape[0]:
-            return i, rank, gain, floored
-        y = table[p] + noise[i]
-        candidates[i], ys[i], widths[i], gains[i] = p, y, width, shown
-        before, more = dense_observe(
-            covariance, mean, variance, rows, gram, inverse, shift, precision, weights, column, rank, slot, p, y,
-            noise_variance,
-        )  # fmt: skip
-        if slot < 0:
-            slots[p] = rank
-            rank += 1
-        gain += 0.5 * math.log1p(before / noise_variance)
-        floored += more
-    return game.noise.shape[0], rank, gain, floored
+    for i in range(first, game.noise.shape[0]):
+        p, y = play_round(i, mean, variance, totals[0], rule, game, columns, index)
+        if not dense_observe(arrays, p, y, game.noise_variance):
+            return i
+    return game.noise.shape[0]
+
+
+class Change(NamedTuple):
+    """Observation at a point p, and what the window says of it."""
+
+    p: int  # position of p, counted from the first tile held here
+    slot: int  # row of p in the window, -1 for a new one
+    rank: int  # number of rows before the observation
+    weights: NDArray[np.float64]  # result of `project`
+    residual: float  # y minus the mean at p
+    before: float  # s^2(p) before the observation
+    noise: float  # noise variance
 
 
 @njit(cache=True, nogil=True)
-def tiles_observe(
-    first, end, width, columns, rows, rank, slot, p, weights, residual, before, noise, mean, variance
-):  # fmt: skip
-    """Run `apply` on the tiles from `first` to `end`; for a new p, `columns` (tiles, width) is K_l(p, .).
-
-    `before` is s^2(p), and p counts from the first tile held here.
-    """
-    column = np.empty(width)
+def tiles_observe(first, end, size, columns, rows, change, mean, variance):
+    """Run `apply` on the tiles of a size from `first` to `end`; for a new p, `columns` (tiles, size) is K_l(p, .)."""
+    p, slot, rank, weights, residual, before, noise = change
+    column = np.empty(size)
     floored = 0
     for k in range(first, end):
-        start = k * width
-        stop = min(start + width, mean.shape[0])
+        start = k * size
+        stop = min(start + size, mean.shape[0])
         held = column[: stop - start]
         if slot < 0:
             held[:] = columns[k, : stop - start]

@@ -24,6 +24,7 @@ from scipy.linalg.lapack import dpotrf, dtrtri
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.exact import _numba_window as numba_window
+from scalable_bandits.posteriors.exact._numba_window import WindowArrays
 from scalable_bandits.posteriors.state import Stateful, array, value
 from scalable_bandits.spaces import Indices
 
@@ -38,12 +39,8 @@ class Window(Stateful):
 
     Attributes
     ----------
-    gram, inverse, shift : ndarray
-        (capacity, capacity), (capacity, capacity) and (capacity,) arrays of the module's docstring.
-    precision : ndarray
-        (capacity,) summed precisions of the observations at each point.
-    weights : ndarray
-        (capacity,) scratch space.
+    arrays : WindowArrays
+        Arrays of the module's docstring.
     points : dict
         Row of each point.
     """
@@ -61,11 +58,8 @@ class Window(Stateful):
 
     def __init__(self, capacity: int):
         self.capacity = capacity
-        self.gram = np.zeros((capacity, capacity))
-        self.inverse = np.zeros((capacity, capacity))
-        self.shift = np.zeros(capacity)
-        self.precision = np.zeros(capacity)
-        self.weights = np.zeros(capacity)
+        self.arrays = WindowArrays(*np.zeros((2, capacity, capacity)), *np.zeros((3, capacity)))
+        self.gram, self.inverse, self.shift, self.precision, _ = self.arrays
         self.points: dict[int, int] = {}
 
     @property
@@ -90,29 +84,10 @@ class Window(Stateful):
         """Return the row of point p, -1 if it is not in the window."""
         return self.points.get(p, -1)
 
-    def admit(self, p: int) -> None:
-        """Register an observation at p after the arrays were updated."""
-        self.points.setdefault(p, self.rank)
-
     def record(self, p: int, residual: float, total_variance: float, noise_variance: float) -> None:
-        """Add an observation at p, for which `weights` are projected, to the small arrays."""
-        numba_window.record(
-            self.gram, self.inverse, self.shift, self.precision, self.rank, self.slot(p), self.weights, residual,
-            total_variance, noise_variance,
-        )  # fmt: skip
-        self.admit(p)
-
-    def slots(self, size: int) -> Indices:
-        """Return the rows (size,) of all candidates, -1 for those that are not in the window."""
-        found = np.full(size, -1)
-        found[self.numbers] = np.arange(self.rank)
-        return found
-
-    def take(self, slots: Indices, rank: int) -> None:
-        """Take over the rows (size,) of candidates, -1 for none, of which a compiled loop admitted some: `rank` now."""
-        if rank > self.rank:
-            inside = np.flatnonzero(slots >= 0)
-            self._restore_points(inside[np.argsort(slots[inside])])
+        """Add an observation at p, for which the weights are projected, to the small arrays."""
+        numba_window.record(self.arrays, self.rank, self.slot(p), residual, total_variance, noise_variance)
+        self.points.setdefault(p, self.rank)
 
     def root(self) -> Floats:
         """Return the lower Cholesky factor (r, r) of the gram matrix, which is never smaller than the identity."""

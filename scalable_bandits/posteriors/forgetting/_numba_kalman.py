@@ -1,18 +1,35 @@
 """Arithmetic of the Kalman step, on arrays and scalars; see `kalman.py` for the notation."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scalable_bandits._numba_compile import njit
-from scalable_bandits.posteriors._numba_choice import choose_upper
+from scalable_bandits.posteriors._numba_choice import play_round
 
 SMALLEST_SCALE = 1e-30  # below it the scale is multiplied into the matrix
 
 
+class KalmanArrays(NamedTuple):
+    """Arrays of a Kalman engine."""
+
+    prior: NDArray[np.float64]  # (n, n) K
+    gained: NDArray[np.float64]  # (n, n) Q
+    scale: NDArray[np.float64]  # (1,) s
+    prior_mean: NDArray[np.float64]  # (n,)
+    deviation: NDArray[np.float64]  # (n,) mean minus prior mean
+    mean: NDArray[np.float64]  # (n,)
+    variance: NDArray[np.float64]  # (n,)
+    observed: NDArray[np.bool_]  # (n,)
+    totals: NDArray[np.float64]  # (2,) see `Engine`
+    column: NDArray[np.float64]  # (n,) scratch space
+
+
 @njit(cache=True, nogil=True)
 def refresh(prior, gained, scale, variance):
-    """Compute the variances from the gained matrix; returns how many rounding made negative, which are set to zero."""
+    """Compute the variances; returns the number of those that rounding made negative, which are set to zero."""
     floored = 0
     for i in range(variance.shape[0]):
         value = prior[i, i] - scale * gained[i, i]
@@ -23,10 +40,11 @@ def refresh(prior, gained, scale, variance):
     return floored
 
 
-@njit(cache=True, nogil=True)
-def observe(prior, gained, scale, p, y, noise, prior_mean, mean, deviation, column):
-    """Condition on one observation at p; returns s^2(p) before it. `refresh` then updates the variances."""
-    n = prior.shape[0]
+@njit(cache=True, nogil=True, forceinline=True)
+def observe(arrays, p, y, noise):
+    """Condition on one observation at p."""
+    prior, gained, scales, prior_mean, deviation, mean, variance, observed, totals, column = arrays
+    n, scale = prior.shape[0], scales[0]
     for i in range(n):
         column[i] = prior[p, i] - scale * gained[p, i]
     before = max(column[p], 0.0)
@@ -38,43 +56,33 @@ def observe(prior, gained, scale, p, y, noise, prior_mean, mean, deviation, colu
             gained[i, j] += factor * column[j]
         deviation[i] += step * column[i]
         mean[i] = prior_mean[i] + deviation[i]
-    return before
+    observed[p] = True
+    totals[0] += 0.5 * math.log1p(before / noise)
+    totals[1] += refresh(prior, gained, scale, variance)
 
 
-@njit(cache=True, nogil=True)
-def advance(prior, gained, scale, prior_mean, mean, deviation, variance, keep, root):
-    """Move the time forward: `keep` is what remains of covariances, `root` of deviations from the prior mean.
-
-    Returns the new scale, and the result of `refresh`.
-    """
-    scale *= keep
+@njit(cache=True, nogil=True, forceinline=True)
+def advance(arrays, keep, root):
+    """Move the time forward: `keep` is what remains of covariances, `root` of deviations from the prior mean."""
+    prior, gained, scale, prior_mean, deviation, mean, variance, _, totals, _ = arrays
+    scale[0] *= keep
     for i in range(mean.shape[0]):
         deviation[i] *= root
         mean[i] = prior_mean[i] + deviation[i]
-    if scale < SMALLEST_SCALE:
+    if scale[0] < SMALLEST_SCALE:
         for i in range(gained.shape[0]):
             for j in range(gained.shape[1]):
-                gained[i, j] *= scale
-        scale = 1.0
-    return scale, refresh(prior, gained, scale, variance)
+                gained[i, j] *= scale[0]
+        scale[0] = 1.0
+    totals[1] += refresh(prior, gained, scale[0], variance)
 
 
 @njit(cache=True, nogil=True)
-def play(
-    prior, gained, scale, gain, floored, prior_mean, mean, deviation, variance, observed, column, keep, root,
-    rule, game, columns,
-):  # fmt: skip
-    """Play rounds; returns scale, information gain and number of floored variances."""
-    everything, numbers, salt = np.zeros(0, dtype=np.bool_), np.zeros(0, dtype=np.int64), np.uint64(game.salt)
+def play(arrays, keep, root, rule, game, columns):
+    """Play rounds."""
+    mean, variance, totals = arrays.mean, arrays.variance, arrays.totals
     index = np.empty(mean.shape[0])
     for i in range(game.noise.shape[0]):
-        p, width, shown = choose_upper(mean, variance, rule, game.first + i, gain, index, everything, numbers, salt)
-        y = game.table[p] + game.noise[i]
-        columns.candidates[i], columns.ys[i], columns.widths[i], columns.gains[i] = p, y, width, shown
-        observed[p] = True
-        before = observe(prior, gained, scale, p, y, game.noise_variance, prior_mean, mean, deviation, column)
-        floored += refresh(prior, gained, scale, variance)
-        gain += 0.5 * math.log1p(before / game.noise_variance)
-        scale, more = advance(prior, gained, scale, prior_mean, mean, deviation, variance, keep, root)
-        floored += more
-    return scale, gain, floored
+        p, y = play_round(i, mean, variance, totals[0], rule, game, columns, index)
+        observe(arrays, p, y, game.noise_variance)
+        advance(arrays, keep, root)

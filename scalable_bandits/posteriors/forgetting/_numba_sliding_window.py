@@ -1,20 +1,42 @@
 """Arithmetic of the sliding window, on arrays and scalars; see `sliding_window.py` for the notation."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scalable_bandits._numba_compile import njit
-from scalable_bandits.posteriors._numba_choice import choose_upper
+from scalable_bandits.posteriors._numba_choice import play_round
 
 
-@njit(cache=True, nogil=True)
-def drop(upper, rows, solved, count, carry, gone):
-    """Remove the first of `count` observations and move the others up by one.
+class SlidingArrays(NamedTuple):
+    """Arrays of a sliding-window engine with room for c observations, the oldest first."""
+
+    upper: NDArray[np.float64]  # (c, c) U
+    rows: NDArray[np.float64]  # (c, n) V
+    solved: NDArray[np.float64]  # (c,) z
+    held: NDArray[np.int64]  # (c,) candidates
+    values: NDArray[np.float64]  # (c,) y
+    noise: NDArray[np.float64]  # (c,) noise variances
+    count: NDArray[np.int64]  # (1,) number of observations
+    prior_mean: NDArray[np.float64]  # (n,)
+    prior_variance: NDArray[np.float64]  # (n,)
+    mean: NDArray[np.float64]  # (n,)
+    variance: NDArray[np.float64]  # (n,)
+    totals: NDArray[np.float64]  # (2,) see `Engine`
+    carry: NDArray[np.float64]  # (c,) scratch space
+    gone: NDArray[np.float64]  # (n,) scratch space
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def drop(arrays):
+    """Remove the oldest observation and move the others up by one.
 
     Givens rotations add the first row of the factor to its trailing block, and rotate the rows V and z with it.
     """
-    n = rows.shape[1]
+    upper, rows, solved, held, values, noise, counts, _, _, _, _, _, carry, gone = arrays
+    count, n = counts[0], rows.shape[1]
     for i in range(count):
         carry[i] = upper[0, i]
     for i in range(n):
@@ -25,23 +47,18 @@ def drop(upper, rows, solved, count, carry, gone):
         c, s = upper[j, j] / side, carry[j] / side
         upper[j - 1, j - 1] = side
         for i in range(j + 1, count):
-            held = upper[j, i]
-            upper[j - 1, i - 1] = c * held + s * carry[i]
-            carry[i] = c * carry[i] - s * held
+            entry = upper[j, i]
+            upper[j - 1, i - 1] = c * entry + s * carry[i]
+            carry[i] = c * carry[i] - s * entry
         for i in range(n):
-            held = rows[j, i]
-            rows[j - 1, i] = c * held + s * gone[i]
-            gone[i] = c * gone[i] - s * held
-        held = solved[j]
-        solved[j - 1] = c * held + s * last
-        last = c * last - s * held
-
-
-@njit(cache=True, nogil=True)
-def move_up(values, count):
-    """Remove the first of `count` values and move the others up by one."""
-    for i in range(1, count):
-        values[i - 1] = values[i]
+            entry = rows[j, i]
+            rows[j - 1, i] = c * entry + s * gone[i]
+            gone[i] = c * gone[i] - s * entry
+        entry = solved[j]
+        solved[j - 1] = c * entry + s * last
+        last = c * last - s * entry
+        held[j - 1], values[j - 1], noise[j - 1] = held[j], values[j], noise[j]
+    counts[0] -= 1
 
 
 @njit(cache=True, nogil=True)
@@ -66,16 +83,17 @@ def take_four(own, mean, variance, rows, weights, solved):
         variance[i] -= (a * a + b * b) + (c * c + d * d)
 
 
-@njit(cache=True, nogil=True)
-def append(upper, rows, solved, count, p, prior_row, residual, noise, prior_mean, prior_variance, mean, variance):
-    """Add observation number `count`, at p with noise variance noise[count]; `residual` is y minus the prior mean.
+@njit(cache=True, nogil=True, forceinline=True)
+def append(arrays, p, y, noise_variance, prior_row):
+    """Add an observation at p, whose prior covariances with all candidates are `prior_row`.
 
-    Means and variances are computed anew from the rows. Returns the information gain, and how many variances were set
-    to zero because rounding made them negative.
+    Means and variances are computed anew from the rows.
     """
-    n = rows.shape[1]
+    upper, rows, solved, held, values, noise, counts, prior_mean, prior_variance, mean, variance, totals, _, _ = arrays
+    count, n = counts[0], rows.shape[1]
+    held[count], values[count], noise[count] = p, y, noise_variance
     own, weights = rows[count], upper[:, count]
-    before, gain = prior_row[p], 0.0
+    residual, before, gain = y - prior_mean[p], prior_row[p], 0.0
     for j in range(count):
         weights[j] = rows[j, p]
         before -= weights[j] * weights[j]
@@ -94,57 +112,32 @@ def append(upper, rows, solved, count, p, prior_row, residual, noise, prior_mean
     while j < count:
         take(own, mean, variance, rows[j], weights[j], solved[j])
         j += 1
-    floored = 0
     for i in range(n):
         own[i] /= side
         reduced = variance[i] - own[i] * own[i]
         if not reduced >= 0.0:  # a variance falls by no more than it has, as in `_numba_window.apply`
             own[i] = math.copysign(math.sqrt(max(variance[i], 0.0)), own[i])
             reduced = 0.0
-            floored += 1
+            totals[1] += 1.0
         mean[i] += solved[count] * own[i]
         variance[i] = reduced
-    return gain, floored
+    totals[0] = gain
+    counts[0] += 1
 
 
 @njit(cache=True, nogil=True)
-def play(
-    upper, rows, solved, held, values, noise, count, window, carry, gone, prior, prior_mean, prior_variance, mean,
-    variance, gain, floored, rule, game, columns, first,
-):  # fmt: skip
-    """Play rounds from position `first` on, until there is no room for an observation; `prior` is the kernel matrix.
+def play(arrays, window, gram, rule, game, columns, first):
+    """Play rounds from position `first` on, until there is no room for an observation; `gram` is the kernel matrix.
 
-    Returns the number of rounds played in all, of observations in the window, information gain and floored variances.
+    Returns the number of rounds played in all.
     """
-    everything, numbers, salt = np.zeros(0, dtype=np.bool_), np.zeros(0, dtype=np.int64), np.uint64(game.salt)
+    mean, variance, totals, count = arrays.mean, arrays.variance, arrays.totals, arrays.count
     index = np.empty(mean.shape[0])
     for i in range(first, game.noise.shape[0]):
-        if count < window and count == held.shape[0]:
-            return i, count, gain, floored
-        p, width, shown = choose_upper(mean, variance, rule, game.first + i, gain, index, everything, numbers, salt)
-        y = game.table[p] + game.noise[i]
-        columns.candidates[i], columns.ys[i], columns.widths[i], columns.gains[i] = p, y, width, shown
-        if count == window:
-            drop(upper, rows, solved, count, carry, gone)
-            move_up(held, count)
-            move_up(values, count)
-            move_up(noise, count)
-            count -= 1
-        held[count], values[count], noise[count] = p, y, game.noise_variance
-        gain, more = append(
-            upper,
-            rows,
-            solved,
-            count,
-            p,
-            prior[p],
-            y - prior_mean[p],
-            noise,
-            prior_mean,
-            prior_variance,
-            mean,
-            variance,
-        )
-        count += 1
-        floored += more
-    return game.noise.shape[0], count, gain, floored
+        if count[0] == window:
+            drop(arrays)
+        elif count[0] == arrays.held.shape[0]:
+            return i
+        p, y = play_round(i, mean, variance, totals[0], rule, game, columns, index)
+        append(arrays, p, y, game.noise_variance, gram[p])
+    return game.noise.shape[0]

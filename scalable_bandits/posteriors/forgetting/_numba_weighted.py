@@ -1,19 +1,37 @@
 """Arithmetic of fading observations, on arrays and scalars; see `weighted.py` for the notation."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scalable_bandits._numba_compile import njit
-from scalable_bandits.posteriors._numba_choice import choose_upper
+from scalable_bandits.posteriors._numba_choice import play_round
 from scalable_bandits.posteriors.exact._numba_window import add_rows
 
 NEGLIGIBLE = 1e-20  # precision times prior variance below which an arm's observations are forgotten
 
 
+class WeightedArrays(NamedTuple):
+    """Arrays of a weighted engine; `fit` has room for r arms."""
+
+    prior_mean: NDArray[np.float64]  # (n,)
+    prior_variance: NDArray[np.float64]  # (n,)
+    precision: NDArray[np.float64]  # (n,) q
+    weighted: NDArray[np.float64]  # (n,) b
+    mean: NDArray[np.float64]  # (n,)
+    variance: NDArray[np.float64]  # (n,)
+    lower: NDArray[np.float64]  # (r, r) L
+    rows: NDArray[np.float64]  # (r, n) V
+    solved: NDArray[np.float64]  # (r,) L^-1 Q^(-1/2) b
+    weights: NDArray[np.float64]  # (r,) scratch space
+
+
 @njit(cache=True, nogil=True)
-def observe(precision, weighted, prior_variance, fade, p, residual, noise):
-    """Let the weights fade by a factor, and add an observation at p; `residual` is y minus the prior mean."""
+def observe(arrays, fade, p, y, noise):
+    """Let the weights fade by a factor, and add an observation at p."""
+    prior_mean, prior_variance, precision, weighted, _, _, _, _, _, _ = arrays
     if fade < 1.0:
         for i in range(precision.shape[0]):
             precision[i] *= fade
@@ -22,16 +40,17 @@ def observe(precision, weighted, prior_variance, fade, p, residual, noise):
                 precision[i] = 0.0
                 weighted[i] = 0.0
     precision[p] += 1.0 / noise
-    weighted[p] += residual / noise
+    weighted[p] += (y - prior_mean[p]) / noise
 
 
 @njit(cache=True, nogil=True)
-def fit(prior, prior_mean, prior_variance, precision, weighted, lower, rows, solved, weights, mean, variance):
+def fit(arrays, gram):
     """Compute the posterior, one arm after the other; returns the information gain, and the variances set to zero.
 
     The row of an arm is its covariance with all candidates given the arms before it, divided by its deviation with
-    noise. Then (L)_ak = (Q^(1/2))_aa V_ka for k < a, without a factorisation.
+    noise. Then (L)_ak = (Q^(1/2))_aa V_ka for k < a, without a factorisation. `gram` is the kernel matrix.
     """
+    prior_mean, prior_variance, precision, weighted, mean, variance, lower, rows, solved, weights = arrays
     n = mean.shape[0]
     count, gain = 0, 0.0
     for i in range(n):
@@ -46,7 +65,7 @@ def fit(prior, prior_mean, prior_variance, precision, weighted, lower, rows, sol
             weights[k] = -lower[count, k]
             residual -= lower[count, k] * solved[k]
         for i in range(n):
-            row[i] = root * prior[arm, i]
+            row[i] = root * gram[arm, i]
         add_rows(row, rows, count, weights)
         side = math.sqrt(1.0 + root * max(row[arm], 0.0))
         lower[count, count], solved[count] = side, residual / side
@@ -65,16 +84,13 @@ def fit(prior, prior_mean, prior_variance, precision, weighted, lower, rows, sol
 
 
 @njit(cache=True, nogil=True)
-def play(
-    rule, game, columns, first, fitted, gain, age_fade, fade,
-    prior, prior_mean, prior_variance, precision, weighted, lower, rows, solved, weights, mean, variance,
-):  # fmt: skip
-    """Play rounds from position `first` on, until more arms have weight than `rows` has room for.
+def play(arrays, gram, rule, game, columns, first, fitted, gain, age_fade, fade):
+    """Play rounds from position `first` on, until more arms have weight than there is room for.
 
     The posterior is `fitted` for the first of them, with information gain `gain`, or has to be. Observations fade by
     `age_fade` when the first one comes, and then by `fade`. Returns the number of rounds played in all.
     """
-    everything, numbers, salt = np.zeros(0, dtype=np.bool_), np.zeros(0, dtype=np.int64), np.uint64(game.salt)
+    mean, variance, precision = arrays.mean, arrays.variance, arrays.precision
     n, now = mean.shape[0], age_fade
     index = np.empty(n)
     for i in range(first, game.noise.shape[0]):
@@ -82,14 +98,10 @@ def play(
             count = 0
             for arm in range(n):
                 count += precision[arm] > 0.0
-            if count > rows.shape[0]:
+            if count > arrays.rows.shape[0]:
                 return i
-            gain, _ = fit(
-                prior, prior_mean, prior_variance, precision, weighted, lower, rows, solved, weights, mean, variance
-            )
-        p, width, shown = choose_upper(mean, variance, rule, game.first + i, gain, index, everything, numbers, salt)
-        y = game.table[p] + game.noise[i]
-        columns.candidates[i], columns.ys[i], columns.widths[i], columns.gains[i] = p, y, width, shown
-        observe(precision, weighted, prior_variance, now, p, y - prior_mean[p], game.noise_variance)
+            gain, _ = fit(arrays, gram)
+        p, y = play_round(i, mean, variance, gain, rule, game, columns, index)
+        observe(arrays, now, p, y, game.noise_variance)
         now = fade
     return game.noise.shape[0]

@@ -32,12 +32,11 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.engine import ForgettingEngine
 from scalable_bandits.posteriors.forgetting import _numba_kalman as numba_kalman
+from scalable_bandits.posteriors.forgetting._numba_kalman import KalmanArrays
 from scalable_bandits.posteriors.regression import covariances
 from scalable_bandits.posteriors.rounds import Columns, Game, Rule
-from scalable_bandits.posteriors.state import array, number, value
+from scalable_bandits.posteriors.state import array
 from scalable_bandits.spaces import Indices
-
-NO_FACTOR = np.empty((0, 0)), np.empty(0, dtype=np.int64), 0, 0  # result of `dpstrf` for no points
 
 
 class KalmanEngine(ForgettingEngine):
@@ -51,82 +50,55 @@ class KalmanEngine(ForgettingEngine):
     plays: ClassVar[bool] = True
 
     STATE = (
-        array("_gained", "(n, n)"),
-        number("_scale", float),
-        array("_deviation", "(n,)"),
-        value(
-            "seen", "(m,)", np.int64,
-            lambda engine: np.flatnonzero(engine._observed), lambda engine, seen: engine._restore_observed(seen),
-        ),
-    )  # fmt: skip
+        array("arrays.gained", "(n, n)"),
+        array("arrays.scale", "(1,)"),
+        array("arrays.deviation", "(n,)"),
+        array("arrays.observed", "(n,)", np.bool_),
+    )
 
     def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats):
         super().__init__(kernel, points, prior_mean)
-        self._keep = 1.0 - kernel.epsilon
-        self._prior_mean = prior_mean.copy()
-        self._prior = np.empty((self.size, self.size))
-        kernel.fill(points, points, self._prior)
-        self._gained = np.zeros((self.size, self.size))
-        self._scale = 1.0
-        self._deviation = np.zeros(self.size)
-        self._observed = np.zeros(self.size, dtype=np.bool_)
-        self._basis: tuple[Indices, Floats] | None = None  # independent observed points, and the factor of their K
-        self._column = np.empty(self.size)
+        self._keep, n = 1.0 - kernel.epsilon, self.size
+        prior = np.empty((n, n))
+        kernel.fill(points, points, prior)
+        self.arrays = KalmanArrays(
+            prior, np.zeros((n, n)), np.ones(1), prior_mean.copy(), np.zeros(n), self._mean, self._variance,
+            np.zeros(n, dtype=np.bool_), self.totals, np.empty(n),
+        )  # fmt: skip
+        # Observed points of positive prior variance; those of them that are independent, and the factor of their K.
+        self._basis = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty((0, 0))
 
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
-        if not self._observed[candidate]:
-            self._observed[candidate], self._basis = True, None
-        before = numba_kalman.observe(
-            self._prior, self._gained, self._scale, candidate, y, noise_variance, self._prior_mean, self._mean,
-            self._deviation, self._column,
-        )  # fmt: skip
-        self._floored += numba_kalman.refresh(self._prior, self._gained, self._scale, self._variance)
-        self._gain(before, noise_variance)
+        numba_kalman.observe(self.arrays, candidate, y, noise_variance)
 
     def advance(self, rounds: int = 1) -> None:
-        self._scale, floored = numba_kalman.advance(
-            self._prior, self._gained, self._scale, self._prior_mean, self._mean, self._deviation, self._variance,
-            self._keep**rounds, self._keep ** (0.5 * rounds),
-        )  # fmt: skip
-        self._floored += floored
+        numba_kalman.advance(self.arrays, self._keep**rounds, self._keep ** (0.5 * rounds))
 
     def play(self, rule: Rule, game: Game, columns: Columns) -> None:
-        before = self._observed.copy()
-        self._scale, self._information_gain, self._floored = numba_kalman.play(
-            self._prior, self._gained, self._scale, self._information_gain, self._floored, self._prior_mean, self._mean,
-            self._deviation, self._variance, self._observed, self._column, self._keep, self._keep**0.5, rule, game,
-            columns,
-        )  # fmt: skip
-        if (self._observed != before).any():
-            self._basis = None
-
-    def mean(self) -> Floats:
-        return self._mean
-
-    def variance(self) -> Floats:
-        return self._variance
+        numba_kalman.play(self.arrays, self._keep, self._keep**0.5, rule, game, columns)
 
     @property
     def observed(self) -> NDArray[np.bool_]:
-        return self._observed.copy()
+        return self.arrays.observed.copy()
 
     def columns(self, candidates: NDArray[np.int64]) -> Floats:
-        return self._prior[candidates] - self._scale * self._gained[candidates]
+        return self.arrays.prior[candidates] - self.arrays.scale * self.arrays.gained[candidates]
 
     def draw(self, rng: np.random.Generator) -> Floats:
         """Draw the present f minus its posterior mean at all candidates jointly and exactly, (n,); O(n^3)."""
-        lower, pivots, rank, _ = dpstrf(self._prior - self._scale * self._gained, lower=1)
+        lower, pivots, rank, _ = dpstrf(self.arrays.prior - self.arrays.scale * self.arrays.gained, lower=1)
         draw = np.zeros(self.size)
         draw[pivots - 1] = np.tril(lower[:, :rank]) @ rng.standard_normal(rank)
         return draw
 
     def _interpolation(self, x: Floats) -> tuple[Indices, Floats, Floats]:
         """Return S (r,), numerically independent points among those observed; b (r, k) of points x; and K(S, x)."""
-        if self._basis is None:
-            seen = np.flatnonzero(self._observed & (self._prior.diagonal() > 0.0))
-            lower, pivots, rank, _ = dpstrf(self._prior[np.ix_(seen, seen)], lower=1) if len(seen) else NO_FACTOR
-            self._basis = seen[pivots[:rank] - 1], np.tril(lower[:rank, :rank])
-        points, factor = self._basis
+        prior = self.arrays.prior
+        seen = np.flatnonzero(self.arrays.observed & (prior.diagonal() > 0.0))
+        if not np.array_equal(seen, self._basis[0]):
+            lower, pivots, rank, _ = dpstrf(prior[np.ix_(seen, seen)], lower=1)
+            self._basis = seen, seen[pivots[:rank] - 1], np.tril(lower[:rank, :rank])
+        _, points, factor = self._basis
         cross = covariances(self.kernel, self.points[points], np.ascontiguousarray(x))
         return points, cho_solve((factor, True), cross) if len(points) else cross, cross
 
@@ -135,26 +107,22 @@ class KalmanEngine(ForgettingEngine):
         present = self.columns(points)[:, points]
         unexplained = np.maximum(self.kernel.diagonal(x) - np.einsum("ij,ij->j", cross, weights), 0.0)
         explained = np.maximum(np.einsum("ij,ij->j", weights, present @ weights), 0.0)
-        return self._deviation[points] @ weights, unexplained + explained
+        return self.arrays.deviation[points] @ weights, unexplained + explained
 
     def extended(self, points: Floats, prior_mean: Floats) -> KalmanEngine:
-        grown, n = KalmanEngine(self.kernel, points, prior_mean), self.size
-        grown._scale, grown._observed[:n] = self._scale, self._observed
-        grown._gained[:n, :n], grown._deviation[:n] = self._gained, self._deviation
+        engine, n = KalmanEngine(self.kernel, points, prior_mean), self.size
+        held, grown = self.arrays, engine.arrays
+        grown.scale[:], grown.totals[:], grown.observed[:n] = held.scale, held.totals, held.observed
+        grown.gained[:n, :n], grown.deviation[:n] = held.gained, held.deviation
         at, weights, _ = self._interpolation(points[n:])
-        rows = weights.T @ self._gained[at]
-        grown._gained[n:, :n], grown._gained[:n, n:] = rows, rows.T
-        grown._gained[n:, n:] = rows[:, at] @ weights
-        grown._deviation[n:] = self._deviation[at] @ weights
-        grown._information_gain, grown._floored = self._information_gain, self._floored
-        grown.advance(0)
-        return grown
-
-    def _restore_observed(self, numbers: Indices) -> None:
-        self._observed[:] = False
-        self._observed[numbers] = True
+        rows = weights.T @ held.gained[at]
+        grown.gained[n:, :n], grown.gained[:n, n:] = rows, rows.T
+        grown.gained[n:, n:] = rows[:, at] @ weights
+        grown.deviation[n:] = held.deviation[at] @ weights
+        engine.advance(0)
+        return engine
 
     def after_restore(self) -> None:
-        self._basis = None
-        self._mean = self._prior_mean + self._deviation
-        numba_kalman.refresh(self._prior, self._gained, self._scale, self._variance)
+        arrays = self.arrays
+        arrays.mean[:] = arrays.prior_mean + arrays.deviation
+        numba_kalman.refresh(arrays.prior, arrays.gained, float(arrays.scale[0]), arrays.variance)

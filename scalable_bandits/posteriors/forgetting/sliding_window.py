@@ -21,7 +21,8 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.engine import ForgettingEngine
 from scalable_bandits.posteriors.forgetting import _numba_sliding_window as numba_sliding
-from scalable_bandits.posteriors.rounds import MOST_PLAYED, Columns, Game, Rule
+from scalable_bandits.posteriors.forgetting._numba_sliding_window import SlidingArrays
+from scalable_bandits.posteriors.rounds import Columns, Game, Rule
 from scalable_bandits.posteriors.state import State, array
 
 FIRST_CAPACITY = 64  # observations that there is room for at first; doubled as the window fills
@@ -39,12 +40,12 @@ class SlidingWindowEngine(ForgettingEngine):
     """
 
     STATE = (
-        array("_upper", "(c, c)", used=("_count", "_count")),
-        array("_rows", "(c, n)", used="_count"),
-        array("_solved", "(c,)", used="_count"),
-        array("_held", "(c,)", np.int64, used="_count"),
-        array("_values", "(c,)", used="_count"),
-        array("_noise", "(c,)", used="_count"),
+        array("arrays.upper", "(c, c)", used=("count", "count")),
+        array("arrays.rows", "(c, n)", used="count"),
+        array("arrays.solved", "(c,)", used="count"),
+        array("arrays.held", "(c,)", np.int64, used="count"),
+        array("arrays.values", "(c,)", used="count"),
+        array("arrays.noise", "(c,)", used="count"),
         array("_mean", "(n,)"),
         array("_variance", "(n,)"),
     )
@@ -52,101 +53,72 @@ class SlidingWindowEngine(ForgettingEngine):
     def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats, window: int):
         super().__init__(kernel, points, prior_mean)
         self.window = window
-        self._prior_mean, self._prior_variance = prior_mean.copy(), self._variance.copy()
         self._prior_row = np.empty((1, self.size))
-        self._removed_row = np.empty(self.size)
-        self._gram: Floats | None = None  # (n, n) prior covariance, for compiled loops
-        self._count = 0  # observations in the window
+        self._prior = prior_mean.copy(), self._variance.copy()
         self._allocate(min(window, FIRST_CAPACITY))
 
-    def _allocate(self, capacity: int) -> None:
+    def _allocate(self, capacity: int, count: int = 0) -> None:
         """Make new arrays with room for some observations."""
-        self._upper, self._rows = np.zeros((capacity, capacity)), np.empty((capacity, self.size))
-        self._solved, self._noise, self._values = np.empty((3, capacity))
-        self._held = np.zeros(capacity, dtype=np.int64)
-        self._carry = np.empty(capacity)
+        n, numbers = self.size, np.zeros(capacity, dtype=np.int64)
+        self.arrays = SlidingArrays(
+            np.zeros((capacity, capacity)), np.empty((capacity, n)), np.empty(capacity), numbers, np.empty(capacity),
+            np.empty(capacity), np.array([count]), *self._prior, self._mean, self._variance, self.totals,
+            np.empty(capacity), np.empty(n),
+        )  # fmt: skip
+
+    @property
+    def count(self) -> int:
+        """Number of observations in the window."""
+        return int(self.arrays.count[0])
 
     def before_restore(self, state: State) -> None:
-        self._count = len(state["held"])
-        if self._count > len(self._held):
-            self._allocate(self._count)
+        count = len(state["held"])
+        self._allocate(max(count, len(self.arrays.held)), count)
 
     def _grow(self) -> None:
         """Double the room for observations."""
-        state = self.state()
-        self._allocate(min(2 * self._count, self.window))
-        self.restore(state)
+        before, count = self.arrays, self.count
+        self._allocate(min(2 * count, self.window), count)
+        for held, room in zip(before, self.arrays, strict=True):
+            if held is not room:
+                room[tuple(map(slice, held.shape))] = held
 
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
-        if self._count == self.window:
-            self._drop()
-        elif self._count == len(self._held):
+        if self.count == self.window:
+            numba_sliding.drop(self.arrays)
+        elif self.count == len(self.arrays.held):
             self._grow()
         self.kernel.fill(self.points[[candidate]], self.points, self._prior_row)
-        count = self._count
-        self._held[count], self._values[count], self._noise[count] = candidate, y, noise_variance
-        self._information_gain, floored = numba_sliding.append(
-            self._upper, self._rows, self._solved, count, candidate, self._prior_row[0],
-            y - self._prior_mean[candidate], self._noise, self._prior_mean, self._prior_variance, self._mean,
-            self._variance,
-        )  # fmt: skip
-        self._count += 1
-        self._floored += floored
-
-    def _drop(self) -> None:
-        numba_sliding.drop(self._upper, self._rows, self._solved, self._count, self._carry, self._removed_row)
-        for each in (self._held, self._values, self._noise):
-            numba_sliding.move_up(each, self._count)
-        self._count -= 1
-
-    @property
-    def plays(self) -> bool:  # type: ignore[override]
-        """Whether the kernel matrix is small enough to be in memory."""
-        return self.size <= MOST_PLAYED
+        numba_sliding.append(self.arrays, candidate, y, noise_variance, self._prior_row[0])
 
     def play(self, rule: Rule, game: Game, columns: Columns) -> None:
-        if self._gram is None:
-            self._gram = np.empty((self.size, self.size))
-            self.kernel.fill(self.points, self.points, self._gram)
-        done = 0
-        while True:
-            done, self._count, self._information_gain, self._floored = numba_sliding.play(
-                self._upper, self._rows, self._solved, self._held, self._values, self._noise, self._count, self.window,
-                self._carry, self._removed_row, self._gram, self._prior_mean, self._prior_variance, self._mean,
-                self._variance, self._information_gain, self._floored, rule, game, columns, done,
-            )  # fmt: skip
-            if done == len(game.noise):
-                return
+        done = numba_sliding.play(self.arrays, self.window, self.gram, rule, game, columns, 0)
+        while done < len(game.noise):
             self._grow()
-
-    def mean(self) -> Floats:
-        return self._mean
-
-    def variance(self) -> Floats:
-        return self._variance
+            done = numba_sliding.play(self.arrays, self.window, self.gram, rule, game, columns, done)
 
     @property
     def observed(self) -> NDArray[np.bool_]:
         mask = np.zeros(self.size, dtype=np.bool_)
-        mask[self._held[: self._count]] = True
+        mask[self.arrays.held[: self.count]] = True
         return mask
 
     def columns(self, candidates: NDArray[np.int64]) -> Floats:
-        rows = self._rows[: self._count]
+        rows = self.arrays.rows[: self.count]
         return self.kernel.block(self.points[candidates], self.points) - rows[:, candidates].T @ rows
 
     def predict(self, x: Floats) -> tuple[Floats, Floats]:
-        count, variance = self._count, self.kernel.diagonal(x)
+        arrays, count, variance = self.arrays, self.count, self.kernel.diagonal(x)
         if not count:
             return np.zeros(len(x)), variance
-        cross = self.kernel.block(self.points[self._held[:count]], x)
-        rows = solve_triangular(self._upper[:count, :count], cross, trans="T")
-        return self._solved[:count] @ rows, np.maximum(variance - np.einsum("ij,ij->j", rows, rows), 0.0)
+        cross = self.kernel.block(self.points[arrays.held[:count]], x)
+        rows = solve_triangular(arrays.upper[:count, :count], cross, trans="T")
+        return arrays.solved[:count] @ rows, np.maximum(variance - np.einsum("ij,ij->j", rows, rows), 0.0)
 
     def extended(self, points: Floats, prior_mean: Floats) -> SlidingWindowEngine:
-        grown = SlidingWindowEngine(self.kernel, points, prior_mean, self.window)
-        held = (each[: self._count].tolist() for each in (self._held, self._values, self._noise))
+        grown, arrays = SlidingWindowEngine(self.kernel, points, prior_mean, self.window), self.arrays
+        held = (each[: self.count].tolist() for each in (arrays.held, arrays.values, arrays.noise))
         for observation in zip(*held, strict=True):
             grown.observe(*observation)
-        grown._floored = self._floored
+        grown.totals[1] = self.totals[1]
         return grown

@@ -68,7 +68,7 @@ class ConditionedEngine(Engine):
         self._residual = repeats.average - float(mean[0])
         self._before = float(variance[0])
         self._total = repeats.noise_variance + self._before
-        self._floored = engine.floored
+        self.totals = engine.totals
 
     @cached_property
     def _column(self) -> Floats:

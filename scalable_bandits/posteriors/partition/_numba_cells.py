@@ -6,7 +6,7 @@ import numpy as np
 
 from scalable_bandits._numba_compile import njit
 from scalable_bandits.posteriors._numba_choice import tie_hash
-from scalable_bandits.posteriors.exact._numba_window import add_rows, apply, project, record
+from scalable_bandits.posteriors.exact._numba_window import WindowArrays, add_rows, apply, project, record
 
 # Columns of `leaves` (slots, 5), the leaves of the tree of maxima: mean and std at the cell's maximizer, the width up
 # to which it is the maximizer, the largest std in the cell, and the cell's information gain.
@@ -28,19 +28,18 @@ def observe(p, row, y, noise, matrices, vectors, rows, rank, fields):
     `matrices` (2, capacity, capacity) has gram and inverse of the window, `vectors` (3, capacity) shift, precision and
     weights; `fields` (3, n) has mean, variance and column.
     """
-    gram, inverse = matrices[0], matrices[1]
-    shift, precision, weights = vectors[0], vectors[1], vectors[2]
+    window = WindowArrays(matrices[0], matrices[1], vectors[0], vectors[1], vectors[2])
     mean, variance, column = fields[0], fields[1], fields[2]
-    project(gram, inverse, precision, rank, row, rows[:, p], weights)
+    project(window, rank, row, rows[:, p])
     if row >= 0:
         column[:] = 0.0
-    add_rows(column, rows, rank, weights)
+    add_rows(column, rows, rank, window.weights)
     if row < 0:
         column[p] = variance[p]  # the recursive variance has lost less to rounding
     before = max(column[p], 0.0)
     total = before + noise
     residual = y - mean[p]
-    record(gram, inverse, shift, precision, rank, row, weights, residual, total, noise)
+    record(window, rank, row, residual, total, noise)
     apply(column, rows, rank, row, residual, total, mean, variance)
     variance[p] = before * (noise / total)
     return 0.5 * math.log1p(before / noise)

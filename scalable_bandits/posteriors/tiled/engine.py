@@ -80,7 +80,7 @@ class TiledEngine(Engine):
 
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
         self._gain(self._tiles.observe(int(self._position[candidate]), y, noise_variance), noise_variance)
-        self._floored = self._tiles.floored
+        self.totals[1] = self._tiles.floored
 
     def mean(self) -> Floats:
         return self._tiles.moments(slice(None))[0][self._position]

@@ -42,6 +42,7 @@ from scalable_bandits.posteriors import blas
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.engine import Acquisition, choose
 from scalable_bandits.posteriors.exact import _numba_window as numba_window
+from scalable_bandits.posteriors.exact._numba_window import Change
 from scalable_bandits.posteriors.exact.window import PointPosterior, RowBlock, Window, variances
 from scalable_bandits.posteriors.state import State, StateEntry, Stateful, array, group, member, number, value
 from scalable_bandits.posteriors.threads import ThreadTeam
@@ -231,19 +232,18 @@ class Tiles(Stateful):
     def condition(self, p: int, y: float, noise_variance: float, at_p: PointPosterior) -> float:
         """Run `observe` with the posterior at p; the column of p is cached if p is not in the window."""
         window, held = self.window, self.held_span
-        slot, rank, weights = window.slot(p), window.rank, window.weights
+        slot, rank, weights = window.slot(p), window.rank, window.arrays.weights
         column = self._column_cache.columns[self._column_cache.column_of[p] if slot < 0 else 0]
-        numba_window.project(window.gram, window.inverse, window.precision, rank, slot, at_p.rows, weights)
+        numba_window.project(window.arrays, rank, slot, at_p.rows)
         before = at_p.variance if slot < 0 else max(float(weights[:rank] @ at_p.rows), 0.0)
-        residual = y - at_p.mean
-        window.record(p, residual, before + noise_variance, noise_variance)
+        change = Change(p - held.start, slot, rank, weights, y - at_p.mean, before, noise_variance)
+        window.record(p, change.residual, before + noise_variance, noise_variance)
         mean, variance = self.mean[held], self.variance[held]
 
         def update(first: int, stop: int) -> int:
             floored: int = numba_window.tiles_observe(
-                first, stop, self.tile_size, column, self._window_rows, rank, slot, p - held.start, weights, residual,
-                before, noise_variance, mean, variance,
-            )  # fmt: skip
+                first, stop, self.tile_size, column, self._window_rows, change, mean, variance
+            )
             return floored
 
         self.floored += sum(self._threads.each(update, 0, self.held_tiles, TILES_A_THREAD))
