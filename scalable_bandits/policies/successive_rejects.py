@@ -17,17 +17,14 @@ available, the available arm of best average. Arms whose evaluation failed hold 
 from __future__ import annotations
 
 from decimal import Decimal, localcontext
-from typing import ClassVar
 
 import attrs
 import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.formulas.whole import DIGITS, ceiling
-from scalable_bandits.policies.arm_policy import ArmPolicy
-from scalable_bandits.policies.arm_statistics import REJECTED, Turns
+from scalable_bandits.policies.arm_policy import REJECTED, ArmPolicy
 from scalable_bandits.posteriors.engine import choose
-from scalable_bandits.posteriors.state import StateEntry, member
 from scalable_bandits.spaces import Indices, Mask
 
 
@@ -75,15 +72,10 @@ class SuccessiveRejects(ArmPolicy):
     (2, [2])
     """
 
-    STATE: ClassVar[tuple[StateEntry, ...]] = (member("_turns"),)
-
-    _turns: Turns = attrs.field(init=False, repr=False)
-
     def __attrs_post_init__(self) -> None:
         if self.horizon is None:
             checks.refuse("horizon", None, "a number of rounds: the lengths of the phases depend on it")
         super().__attrs_post_init__()
-        self._turns = self.turns()
         self._count = self._turns.left  # K
         self._lengths = phase_lengths(self._count, self.horizon)
 
@@ -102,7 +94,6 @@ class SuccessiveRejects(ArmPolicy):
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         super().learn(candidate, y, noise_variance)
-        self._turns.add(candidate)
         failed = self._pending.excluded
         _, plays = self._turns.least(self.domain.without(failed, None) if failed else None)
         if plays < REJECTED:

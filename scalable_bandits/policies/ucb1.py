@@ -15,14 +15,11 @@ s of its own counts as (R / s)^2 plays in n_j.
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 import attrs
 
 from scalable_bandits.policies.arm_policy import ArmPolicy
-from scalable_bandits.policies.arm_statistics import Turns
 from scalable_bandits.posteriors.engine import choose
-from scalable_bandits.posteriors.state import StateEntry, member
 from scalable_bandits.spaces import Mask
 
 
@@ -67,14 +64,6 @@ class UCB1(ArmPolicy):
     (2, [0, 1, 2])
     """
 
-    STATE: ClassVar[tuple[StateEntry, ...]] = (member("_turns"),)
-
-    _turns: Turns = attrs.field(init=False, repr=False)
-
-    def __attrs_post_init__(self) -> None:
-        super().__attrs_post_init__()
-        self._turns = self.turns()
-
     @property
     def width(self) -> float:
         """Width of the next round, in standard errors: R sqrt(8 ln n / lambda)."""
@@ -89,7 +78,3 @@ class UCB1(ArmPolicy):
         index += self._arms.means
         chosen, _ = choose(index, self._salt, allowed)  # (2)
         return chosen if chosen >= 0 else least  # every available arm is pending for the first time
-
-    def learn(self, candidate: int, y: float, noise_variance: float) -> None:
-        super().learn(candidate, y, noise_variance)
-        self._turns.add(candidate)
