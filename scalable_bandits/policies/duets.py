@@ -18,8 +18,8 @@ belong to the agents in turn. After a point was given up, a draw may come twice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+import functools
+from typing import ClassVar, NamedTuple
 
 import attrs
 import numpy as np
@@ -28,17 +28,63 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.fixed_design import noise_factor
 from scalable_bandits.kernels import Kernel
-from scalable_bandits.policies.agent import Agent, Agents, Value, model_hash
 from scalable_bandits.policies.batched_elimination import BatchedElimination
 from scalable_bandits.posteriors import Engine, EngineOptions, State, make_engine
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.placement import Shards
-from scalable_bandits.posteriors.sketched.estimate import SparseEstimate, leverages
+from scalable_bandits.posteriors.sketched.estimate import SparseEstimate, leverages, summary
 from scalable_bandits.posteriors.state import StateEntry, group, member, nested, number, part
 from scalable_bandits.randomness import derived_seed, generator, integers
-from scalable_bandits.spaces import Domain, FiniteSpace, Indices, Mask
+from scalable_bandits.spaces import Domain, FiniteSpace, Indices, Mask, make_domain
 
 DRAWS = 4096  # points drawn at a time
+
+
+class Value(NamedTuple):
+    """A value that an agent observed."""
+
+    agent: int
+    candidate: int
+    residual: float  # y minus the prior mean, in units of y
+    noise_variance: float  # in squared units of y
+
+
+class Agent:
+    """Observations of a batch, a shard of `DUETS`.
+
+    Parameters
+    ----------
+    number
+        Number of the agent.
+    kernel
+        Prior covariance, in squared units of y.
+    space
+        Space of the candidates.
+    observed
+        State of the observations so far.
+    """
+
+    def __init__(self, number: int, kernel: Kernel, space: FiniteSpace, observed: State):
+        self._number, self._kernel, self._domain = number, kernel, make_domain(space, None, 0)
+        self._observed = CollapsedObservations()
+        self._observed.restore(observed)
+
+    def begin(self) -> None:
+        """Begin a batch, without observations."""
+        self._observed = CollapsedObservations()
+
+    def observe(self, value: Value) -> None:
+        """Add an observation of this agent."""
+        self._observed.add(value.candidate, value.residual, value.noise_variance)
+
+    def summary(self, inducing: Indices, last: Value) -> Floats:
+        """Return v (z,) at inducing points (z,); `last` is an observation, of any agent, that is not yet added."""
+        observed = self._observed
+        if last.agent == self._number:
+            observed = observed.plus(last.candidate, last.residual, last.noise_variance)
+        points, averages, noise_variances = observed.collapsed()
+        z, x = self._domain.coordinates(inducing), self._domain.coordinates(points)
+        return summary(self._kernel, z, x, averages, noise_variances)
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -79,26 +125,30 @@ class DUETS(BatchedElimination):
     STATE: ClassVar[tuple[StateEntry, ...]] = (
         number("sent", int),
         member("_points"),
-        group("agents", lambda self: self._agent_states(), lambda self, states: self._restore_agents(states)),
-    )
+        group(
+            "agents", lambda self: nested(**{str(i): observed.state() for i, observed in enumerate(self._observed)}),
+            lambda self, states: self._restore_agents(states),
+        ),
+    )  # fmt: skip
 
     agents: int = attrs.field(default=4, converter=checks.to_int, validator=checks.whole(1))
     sent: int = attrs.field(default=0, init=False, on_setattr=attrs.setters.NO_OP)
-    _points: CollapsedObservations = attrs.field(
-        init=False, factory=CollapsedObservations, repr=False
-    )  # without values
+    # Points of the batch, without values, and each agent's observations of it.
+    _points: CollapsedObservations = attrs.field(init=False, factory=CollapsedObservations, repr=False)
+    _observed: list[CollapsedObservations] = attrs.field(init=False, repr=False)
     _draws: tuple[tuple[int, int], Indices] | None = attrs.field(default=None, init=False, repr=False)
     _inducing_sent: int = attrs.field(default=0, init=False, repr=False)  # number of the inducing points of a batch
-    _agents: Agents = attrs.field(init=False, repr=False)
     _shards: Shards[Agent] = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        self._make_agents(self._domain.model_space, [CollapsedObservations() for _ in range(self.agents)])
+        self._observed = [CollapsedObservations() for _ in range(self.agents)]
+        self._shards = self._executor.shards(self._agent, self.agents, "agents of DUETS")
 
-    def _make_agents(self, space: FiniteSpace, observed: Sequence[CollapsedObservations]) -> None:
-        self._agents = Agents(self.prior_kernel, space, observed)
-        self._shards = self._executor.shards(self._agents, self.agents, "agents of DUETS")
+    def _agent(self, number: int) -> functools.partial[Agent]:
+        """Return the function that makes an agent as it is now."""
+        space = self._model.domain.model_space
+        return functools.partial(Agent, number, self.prior_kernel, space, self._observed[number].state())
 
     # ---- the algorithm
 
@@ -127,23 +177,15 @@ class DUETS(BatchedElimination):
     def survivors(self, candidate: int, y: float, noise_variance: float) -> Indices:
         numbers, noise_variances, chosen = self._inducing(self._points.plus(candidate, 0.0, noise_variance))
         inducing, kernel = numbers[chosen], self._model.kernel
-        answers = self._shards.ask(
-            range(self.agents), Agent.summary, inducing, self._value_of(candidate, y, noise_variance)
-        )  # (3)
-        self._refuse_others([answer.model for answer in answers], inducing)
+        last = self._value_of(candidate, y, noise_variance)
+        summaries = self._shards.ask(range(self.agents), Agent.summary, inducing, last)  # (3)
         estimate = SparseEstimate(kernel, self.domain.coordinates(numbers), noise_variances, chosen)
         x = self.domain.coordinates(self._surviving)
-        found = estimate.at(x, np.sum([answer.values for answer in answers], axis=0))  # (4)
+        found = estimate.at(x, np.sum(summaries, axis=0))  # (4)
         noise = self.noise / np.sqrt(self.regularization) * noise_factor(self.intervals, self.delta)
         mean, half = found.mean + self._model.prior_mean(x), self.rkhs_norm * found.bias + noise * found.spread
         self._inducing_sent = len(inducing)
         return self._surviving[mean + half >= np.max(mean - half)]  # (5)
-
-    def _refuse_others(self, models: list[str], inducing: Indices) -> None:
-        own = model_hash(self._model.kernel, self.domain.coordinates(inducing))
-        for agent, model in enumerate(models):
-            if model != own:
-                checks.refuse("agents", f"agent {agent} with another kernel or space", "the same for all agents")
 
     def _inducing(self, points: CollapsedObservations) -> tuple[Indices, Floats, Indices]:
         """Return the distinct points of the batch (m,), their noise variances (m,), and the places of Z (z,)."""
@@ -163,12 +205,12 @@ class DUETS(BatchedElimination):
     def add_value(self, candidate: int, y: float, noise_variance: float) -> None:
         value = self._value_of(candidate, y, noise_variance)
         self._shards.tell([value.agent], Agent.observe, value)
-        self._agents.observed[value.agent].add(candidate, value.residual, noise_variance)
+        self._observed[value.agent].add(candidate, value.residual, noise_variance)
         self._points.add(candidate, 0.0, noise_variance)
 
     def begin(self, eliminated: Indices) -> None:
         self._shards.tell(None, Agent.begin)
-        self._agents.observed = [CollapsedObservations() for _ in range(self.agents)]
+        self._observed = [CollapsedObservations() for _ in range(self.agents)]
         self._points = CollapsedObservations()
         self.sent += self.agents * (2 * self._inducing_sent + len(eliminated))
 
@@ -187,13 +229,9 @@ class DUETS(BatchedElimination):
 
     def extend(self, grown: Domain) -> None:
         super().extend(grown)
-        self._make_agents(grown.model_space, self._agents.observed)
-
-    def _agent_states(self) -> State:
-        states = [nested(observed=observed.state()) for observed in self._agents.observed]
-        return nested(**{str(agent): state for agent, state in enumerate(states)})
+        self._shards.renew()
 
     def _restore_agents(self, states: State) -> None:
-        for agent, observed in enumerate(self._agents.observed):
-            observed.restore(part(states, f"{agent}.observed"))
-        self._make_agents(self._domain.model_space, self._agents.observed)  # agents get the restored observations
+        for agent, observed in enumerate(self._observed):
+            observed.restore(part(states, str(agent)))
+        self._shards.renew()  # agents get the restored observations

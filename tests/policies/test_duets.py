@@ -6,8 +6,6 @@ from naive import agents
 from naive import kernels as naive_kernels
 
 import scalable_bandits as sb
-from scalable_bandits.policies.agent import Agent
-from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.regression import Regression
 from scalable_bandits.posteriors.sketched.estimate import SparseEstimate, leverages, summary
 from scalable_bandits.randomness import derived_seed, generator
@@ -116,23 +114,6 @@ def test_draws_are_uniform():
     policy, _ = both(10**9)
     counts = np.bincount([number(x) for x in policy.ask(20_000)], minlength=25)
     assert ((counts - 800) ** 2 / 800).sum() < 60
-
-
-def test_an_agent_with_another_space():
-    """It is refused when its summary comes, and nothing has changed."""
-    policy, _ = both(100)
-    for _ in range(policy.lengths[0] - 1):
-        policy.tell(x := policy.ask(), value(x))
-    x, shards = policy.ask(), policy._shards.here()
-    other = sb.Grid([[0, 2], [0, 1]], 5)
-    own, shards[1] = shards[1], Agent(1, policy.kernel, other, CollapsedObservations().state())
-    with pytest.raises(ValueError, match=r"^agents: got 'agent 1 with another kernel or space'; allowed: the same"):
-        policy.tell(x, value(x))
-    assert (policy.batch, policy.rounds) == (1, policy.lengths[0] - 1)
-    assert policy.pending_points.numbers == [number(x)]
-    shards[1] = own
-    policy.tell(x, value(x))
-    assert policy.batch == 2
 
 
 class TestEstimate:
