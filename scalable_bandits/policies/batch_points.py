@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -37,7 +36,8 @@ class BatchPoints(Stateful):
     pending : int
         Number of the pending points that are among the points.
     stale : bool
-        Whether the points have to be added anew: one that the engine has as pending was observed with another noise.
+        Whether the points have to be added anew: one that the engine has as pending was observed with another noise, or
+        a change was interrupted.
     """
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (
@@ -77,17 +77,17 @@ class BatchPoints(Stateful):
     def largest(self, salt: int, allowed: Mask | None) -> int:
         """Return the candidate of largest deviation among those of a mask (n,); ties are broken by a seeded hash."""
         self._settle()
-        with self._complete_or_dropped():
-            return self.engine.argmax(DEVIATION, salt, allowed)[0]
+        return self.engine.argmax(DEVIATION, salt, allowed)[0]
 
-    @contextmanager
-    def _complete_or_dropped(self) -> Iterator[None]:
-        """Drop the engine on lost workers or Ctrl-C: it may have half of a point."""
-        try:
-            yield
-        except BaseException:
-            self.model.drop_engine()
-            raise
+    @property
+    def all_observed(self) -> bool:
+        """Whether all points were observed, and with the noise variances that the engine has."""
+        return not (self.pending or self._excluded or self.stale)
+
+    def variances(self, candidates: Indices) -> Floats:
+        """Return the variances (k,) of candidates (k,), given all points."""
+        self._settle()
+        return self.engine.at(candidates)[1]
 
     def unfinished(self) -> int | None:
         """Return the point that was chosen to be played again next; None without one."""
@@ -154,31 +154,15 @@ class BatchPoints(Stateful):
     def _settle(self) -> None:
         """Condition the engine on the plays that it lacks."""
         if lacking := self._lacking:
-            with self._complete_or_dropped():
-                self.model.observe(self._last, 0.0, 1.0 / lacking)
+            self.model.observe(self._last, 0.0, 1.0 / lacking)
             self._last, self._precision, self._waiting, self._before = -1, 0.0, 0, None
 
     def _variance_of(self, candidate: int) -> float:
         """Return the variance of a candidate in the engine."""
-        with self._complete_or_dropped():
-            return float(self.engine.at(np.array([candidate]))[1][0])
+        return float(self.engine.at(np.array([candidate]))[1][0])
 
     def _plays_of(self, candidate: int) -> int:
         """Return how often a point is played if it is chosen now."""
         if self._shrinkage == 1.0:
             return 1
         return number_of_plays(self._shrinkage, self.model.regularization, self._variance_of(candidate))
-
-    def are_those_of(self, observations: CollapsedObservations) -> bool:
-        """Return whether the points, with their noise variances, are those of some observations."""
-        self._settle()
-        points, noise_variances = _ascending(self.model.observations)
-        theirs, their_variances = _ascending(observations)
-        return np.array_equal(points, theirs) and np.allclose(noise_variances, their_variances, rtol=1e-9, atol=0.0)
-
-
-def _ascending(observations: CollapsedObservations) -> tuple[Indices, Floats]:
-    """Return distinct points in ascending order, and their noise variances: two (m,) arrays."""
-    points, _, noise_variances = observations.collapsed()
-    order = np.argsort(points)
-    return points[order], noise_variances[order]

@@ -21,6 +21,8 @@ smaller than the sum of its two parts (`formulas.fixed_design`); and as `Batched
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 import attrs
@@ -95,11 +97,11 @@ class PhasedElimination(BatchedElimination):
 
     def choose(self, allowed: Mask | None = None) -> int:
         self._chosen = True
-        points = self._points_so_far()
-        again = points.unfinished()
-        if again is not None and (allowed is None or allowed[again]):
-            return again  # (4)
-        return points.largest(self._salt, self._choosable(allowed))  # (2)
+        with self._points_so_far() as points:
+            again = points.unfinished()
+            if again is not None and (allowed is None or allowed[again]):
+                return again  # (4)
+            return points.largest(self._salt, self._choosable(allowed))  # (2)
 
     def survivors(self, candidate: int, y: float, noise_variance: float) -> Indices:
         mean, variance = self._posterior_of_batch(self._seen.plus(candidate, y, noise_variance))
@@ -112,9 +114,9 @@ class PhasedElimination(BatchedElimination):
         x = self.domain.coordinates(numbers)
         prior_mean, kernel = self._model.prior_mean, self._model.kernel
         regression = Regression(kernel, x, noise_variances, averages - prior_mean(x))
-        known = self._points.are_those_of(seen)  # all have come: their variances have been computed
+        known = self._points.all_observed  # then their variances have been computed
         mean = np.empty(len(self._surviving))
-        variance = self._points.engine.at(self._surviving)[1] if known else np.empty_like(mean)
+        variance = self._points.variances(self._surviving) if known else np.empty_like(mean)
         for start in range(0, len(mean), BLOCK):
             some = slice(start, start + BLOCK)
             x = self.domain.coordinates(self._surviving[some])
@@ -128,8 +130,8 @@ class PhasedElimination(BatchedElimination):
     # ---- the points of the batch
 
     def observe(self, candidate: int, y: float, noise_variance: float | None = None) -> None:
-        self._points_so_far()
-        super().observe(candidate, y, noise_variance)
+        with self._points_so_far():
+            super().observe(candidate, y, noise_variance)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         asked, self._asked = self._asked, True
@@ -137,13 +139,9 @@ class PhasedElimination(BatchedElimination):
             if not self._chosen:
                 self.choose()  # as before the run was resumed, since it decides what is computed together
             self._points.play(candidate)
-        self._chosen, points = False, self._points
-        (points.told if asked else points.add)(candidate, noise_variance)
-        try:
-            super().learn(candidate, y, noise_variance)
-        except BaseException:
-            points.stale = True
-            raise
+        self._chosen = False
+        (self._points.told if asked else self._points.add)(candidate, noise_variance)
+        super().learn(candidate, y, noise_variance)
 
     def add_value(self, candidate: int, y: float, noise_variance: float) -> None:
         self._seen.add(candidate, y, noise_variance)
@@ -163,33 +161,42 @@ class PhasedElimination(BatchedElimination):
         space = self._domain.model_space if self._domain.size == len(points) else None
         return DesignEngine(kernel, points, prior_mean, executor, space)
 
-    def _points_so_far(self) -> BatchPoints:
-        """Return the points of the batch, with all that were asked for and without those given up."""
+    @contextmanager
+    def _points_so_far(self) -> Iterator[BatchPoints]:
+        """Bring the points of the batch up to date: all that were asked for, without those given up.
+
+        After lost workers or Ctrl-C, which may leave half of a point in the engine, they are added anew.
+        """
         pending, excluded = self._pending.asked, self._pending.excluded
         points, same = self._points, self._points.up_to_date(pending, excluded)
-        if points.stale or not same:
-            self._points = self._no_points()
-            self._points.add_all(self._seen, excluded, pending)
-            if same:
-                self._points.go_on(points)
-        for candidate in pending[self._points.pending :]:
-            self._points.play(candidate)
-        return self._points
+        try:
+            if points.stale or not same:
+                self._points = self._no_points()
+                self._points.add_all(self._seen, excluded, pending)
+                if same:
+                    self._points.go_on(points)
+            for candidate in pending[self._points.pending :]:
+                self._points.play(candidate)
+            yield self._points
+        except BaseException:
+            self._points.stale = True
+            raise
 
     # ---- results and state
 
     @property
     def information_gain(self) -> float:
         """Realised information gain (nats) of the points of the batch, with those asked for."""
-        return self._points_so_far().information_gain
+        with self._points_so_far() as points:
+            return points.information_gain
 
     def extend(self, grown: Domain) -> None:
         super().extend(grown)
         self._points.model = self._points.model.extended(grown)
 
     def state(self) -> State:
-        self._points_so_far()
-        return super().state()
+        with self._points_so_far():
+            return super().state()
 
     def _restore_points(self, state: State) -> None:
         self._points = self._no_points()

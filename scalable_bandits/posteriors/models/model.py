@@ -400,8 +400,3 @@ class LazyModel(Model):
         """Restore the engine, with its last digits, from the arrays that its `state` returned."""
         self._engine = self.search.engine(self)
         self._engine.restore(state)
-
-    def drop_engine(self) -> None:
-        """Drop the engine, which may have been interrupted; the observations stay."""
-        self._engine = None
-        self._columns.clear()
