@@ -23,7 +23,7 @@ the sum of log(1 + s_fb^2 / lambda) over the points played. The paper itself was
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import attrs
 import numpy as np
@@ -34,12 +34,11 @@ from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.policies.bkb import budgeted_width
 from scalable_bandits.policies.confidence import Confidence, Gain, confidence_field, gain_field, norm_field
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
-from scalable_bandits.posteriors.state import StateEntry, number, value
+from scalable_bandits.posteriors.state import StateEntry, arrays, group, number, value
 from scalable_bandits.spaces import Domain
 
 
-@attrs.define
-class Feedback:
+class Feedback(NamedTuple):
     """Quantities that are constant from one feedback to the next."""
 
     variance: Floats  # (n,) posterior variances, in squared units of y
@@ -75,20 +74,12 @@ class BBKB(GaussianProcessPolicy):
         number("batches", int),
         number("_ratio", float),
         value(
-            "late", "(k, 3)", float, lambda policy: np.array(policy._batch, dtype=np.float64).reshape(-1, 3),
-            lambda policy, rows: policy._restore_batch(rows),
+            "late", "(k, 3)", float, lambda self: np.array(self._batch, dtype=np.float64).reshape(-1, 3),
+            lambda self, rows: self._restore_batch(rows),
         ),
-        value(
-            "feedback", "(n,)", float, lambda policy: policy._at_feedback().variance,
-            lambda policy, variance: policy._restore_feedback(variance),
-        ),
-        value(
-            "feedback_width", "()", float, lambda policy: policy._at_feedback().width,
-            lambda policy, width: setattr(policy._feedback, "width", float(width)),
-        ),
-        value(
-            "feedback_gain", "()", float, lambda policy: policy._at_feedback().gain,
-            lambda policy, gain: setattr(policy._feedback, "gain", float(gain)),
+        group(
+            "feedback", lambda self: arrays(**self._at_feedback()._asdict()),
+            lambda self, state: self._restore_feedback(**state),
         ),
     )  # fmt: skip
     rkhs_norm: float | str = norm_field()
@@ -162,8 +153,8 @@ class BBKB(GaussianProcessPolicy):
         """Information gain (nats) that the width at the last feedback used."""
         return self._at_feedback().gain
 
-    def _restore_feedback(self, variance: Floats) -> None:
-        self._feedback = Feedback(variance.copy(), 0.0, 0.0)  # `restore` sets width and gain next
+    def _restore_feedback(self, variance: Floats, width: Floats, gain: Floats) -> None:
+        self._feedback = Feedback(variance.copy(), float(width), float(gain))
 
     def _restore_batch(self, rows: Floats) -> None:
         self._batch = [(int(candidate), change, noise) for candidate, change, noise in rows.tolist()]

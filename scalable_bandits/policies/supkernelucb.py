@@ -31,7 +31,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.formulas.confidence import independent
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
-from scalable_bandits.posteriors import Engine, State, arrays, nested, part
+from scalable_bandits.posteriors import Engine, State, nested, part
 from scalable_bandits.posteriors.models.model import DEVIATION, Model
 from scalable_bandits.posteriors.state import StateEntry, group
 from scalable_bandits.spaces import Domain, Mask
@@ -76,8 +76,11 @@ class SupKernelUCB(GaussianProcessPolicy):
     """
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (
-        group("", lambda self: self._stages_state(), lambda self, state: self._restore_stages(state)),
-    )
+        group(
+            "stages", lambda self: nested(**{str(s): stage.state() for s, stage in enumerate(self._stages)}),
+            lambda self, states: self._restore_stages(states),
+        ),
+    )  # fmt: skip
 
     rkhs_norm: float = attrs.field(default=2.0, converter=checks.to_float, validator=checks.positive)
     scale: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive)
@@ -172,16 +175,7 @@ class SupKernelUCB(GaussianProcessPolicy):
         super().extend(grown)
         self._stages = [stage.extended(grown) for stage in self._stages]
 
-    def _stages_state(self) -> State:
-        stages = {
-            name.replace(".", f"{s}.", 1): values  # engine0.mean, observed0.points, ...
-            for s, stage in enumerate(self._stages)
-            for name, values in stage.state().items()
-        }
-        return {**arrays(stages=len(self._stages)), **stages}
-
-    def _restore_stages(self, state: State) -> None:
+    def _restore_stages(self, states: State) -> None:
         self._stages = []
-        for s in range(int(state["stages"])):
-            parts = {name: part(state, f"{name}{s}") for name in ("engine", "observed")}
-            self._stage_model(s + 1).restore(nested(**parts))
+        while stage := part(states, str(len(self._stages))):
+            self._stage_model(len(self._stages) + 1).restore(stage)
