@@ -155,7 +155,7 @@ def one_of(known: Collection[Any]) -> Validator:
     def validate(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
         plain = value.item() if isinstance(value, np.generic) else value
         if not any(type(plain) is type(each) and plain == each for each in known):
-            refuse(field.name, value, ", ".join(map(repr, known)))
+            refuse(field.alias or field.name, value, ", ".join(map(repr, known)))
 
     return validate
 

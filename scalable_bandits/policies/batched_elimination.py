@@ -186,16 +186,12 @@ class BatchedElimination(GaussianProcessPolicy):
     @property
     def missing(self) -> int:
         """Number of points of the present batch that have not been asked for."""
-        return max(0, self._left_of(len(self._pending.asked)))
+        return max(0, self.lengths[self.batch - 1] - self.asked_of_batch)
 
     @property
     def asked_of_batch(self) -> int:
         """Number of points of the present batch that are told or pending."""
         return self._told + max(0, len(self._pending.asked) - self._late.total())
-
-    def _left_of(self, pending: int) -> int:
-        """Return the rounds of the batch that are left, if so many points are pending, with late ones."""
-        return self.lengths[self.batch - 1] - self._told - max(0, pending - self._late.total())
 
     def _choosable(self, allowed: Mask | None) -> Mask | None:
         """Return the mask (n,) of the surviving candidates that are allowed; of all allowed ones if none survives."""
@@ -207,8 +203,8 @@ class BatchedElimination(GaussianProcessPolicy):
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         late = self._late[candidate] > 0
         told, waiting = self._told + (not late), len(self._pending.asked) - self._late.total() + late
-        found = None
-        if self._ends(told, waiting):
+        i, found = self.batch - 1, None
+        if i < len(self._enough) and told >= self._enough[i] and told + waiting >= self.lengths[i]:
             found = self.survivors(candidate, y, noise_variance)  # before anything changes: it may be interrupted
         self._model.observe(candidate, y, noise_variance)
         self._late -= Counter([candidate] if late else [])
@@ -220,11 +216,6 @@ class BatchedElimination(GaussianProcessPolicy):
         self._set_surviving(found)
         self.batch, self._told, self._late = self.batch + 1, 0, Counter(self._pending.asked)
         self.begin(eliminated)
-
-    def _ends(self, told: int, waiting: int) -> bool:
-        """Return whether the batch ends with so many of its points told, and so many asked for and not told."""
-        i = self.batch - 1
-        return i < len(self._enough) and told >= self._enough[i] and told + waiting >= self.lengths[i]
 
     def _set_surviving(self, candidates: Indices) -> None:
         self._surviving = candidates

@@ -32,7 +32,7 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.policies.bkb import budgeted_width
-from scalable_bandits.policies.confidence import Confidence, Gain, confidence_field, gain_field, norm_field
+from scalable_bandits.policies.confidence import GAIN, NORM, Confidence, Gain, width_name
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors.state import StateEntry, arrays, group, number, value
 from scalable_bandits.spaces import Domain
@@ -82,9 +82,9 @@ class BBKB(GaussianProcessPolicy):
             lambda self, state: self._restore_feedback(**state),
         ),
     )  # fmt: skip
-    rkhs_norm: float | str = norm_field()
-    gain_source: Gain = gain_field()
-    confidence: str = confidence_field("budgeted")
+    rkhs_norm: float | str = NORM
+    gain_source: Gain = GAIN
+    confidence: str = width_name("budgeted")
     engine: str = "sketched"
     threshold: float = attrs.field(default=1.5, converter=checks.to_float, validator=checks.above_one)
     batches: int = attrs.field(default=0, init=False)

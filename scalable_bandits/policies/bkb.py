@@ -28,7 +28,7 @@ from __future__ import annotations
 import attrs
 
 from scalable_bandits.formulas.confidence import Width, budgeted, budgeted_gain
-from scalable_bandits.policies.confidence import Confidence, Gain, confidence_field, gain_field, norm_field
+from scalable_bandits.policies.confidence import GAIN, NORM, Confidence, Gain, width_name
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 
 
@@ -71,9 +71,9 @@ class BKB(GaussianProcessPolicy):
     True
     """
 
-    rkhs_norm: float | str = norm_field()
-    gain_source: Gain = gain_field()
-    confidence: str = confidence_field("budgeted")
+    rkhs_norm: float | str = NORM
+    gain_source: Gain = GAIN
+    confidence: str = width_name("budgeted")
     engine: str = "sketched"
 
     def __attrs_post_init__(self) -> None:

@@ -1,11 +1,11 @@
 """Confidence of a policy: what its parameters `rkhs_norm`, `information_gain` and `confidence` mean for its width.
 
-A policy that has these parameters declares them by the functions of this file, and makes its `Confidence` of them:
+A policy that has these parameters declares them as this file does, and makes its `Confidence` of them:
 
     class IGPUCB(GaussianProcessPolicy):
-        rkhs_norm: float | str = norm_field()
-        gain_source: Gain = gain_field()
-        confidence: str = confidence_field()
+        rkhs_norm: float | str = NORM
+        gain_source: Gain = GAIN
+        confidence: str = NAME
 
         def __attrs_post_init__(self) -> None:
             super().__attrs_post_init__()
@@ -58,31 +58,21 @@ class UnprovenWidth(UserWarning):
     """A confidence width is used where its theorem does not hold."""
 
 
-def norm_field() -> Any:
-    """Declare the parameter `rkhs_norm`."""
-
-    def check(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
-        if value != "double" and not (isinstance(value, float) and 0.0 < value < np.inf):
-            checks.refuse(field.name, value, "a positive number, or 'double'")
-
-    return attrs.field(default=2.0, converter=checks.to_float, validator=check)
+def _norm(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
+    if value != "double" and not (isinstance(value, float) and 0.0 < value < np.inf):
+        checks.refuse(field.name, value, "a positive number, or 'double'")
 
 
-def gain_field() -> Any:
-    """Declare the parameter `information_gain`."""
-
-    def checked(value: Any) -> Gain:
-        if callable(value) or (isinstance(value, str) and value in ("realised", "greedy")):
-            return value
-        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 and np.isfinite(value):
-            return float(value)
-        checks.refuse("information_gain", value, "'realised', 'greedy', a number >= 0, or a function of the round")
-
-    return attrs.field(default="realised", alias="information_gain", converter=checked)
+def _checked_gain(value: Any) -> Gain:
+    if callable(value) or (isinstance(value, str) and value in ("realised", "greedy")):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 and np.isfinite(value):
+        return float(value)
+    checks.refuse("information_gain", value, "'realised', 'greedy', a number >= 0, or a function of the round")
 
 
-def confidence_field(*own: str) -> Any:
-    """Declare the parameter `confidence`, with the names of a policy's own widths."""
+def width_name(*own: str) -> Any:
+    """Declare the parameter `confidence` of a policy, with the names of its own widths."""
 
     def check(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
         names = (*WIDTHS, *own)
@@ -90,6 +80,12 @@ def confidence_field(*own: str) -> Any:
             checks.refuse(field.name, value, nearest(str(value), names))
 
     return attrs.field(default="improved", validator=check)
+
+
+# Fields of the policies with a confidence.
+NORM: Any = attrs.field(default=2.0, converter=checks.to_float, validator=_norm)
+GAIN: Any = attrs.field(default="realised", alias="information_gain", converter=_checked_gain)
+NAME: Any = width_name()
 
 
 @attrs.define(eq=False)

@@ -28,9 +28,9 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.formulas.confidence import Width
-from scalable_bandits.policies.confidence import Confidence, Gain, confidence_field, gain_field, norm_field
+from scalable_bandits.policies.confidence import GAIN, NAME, NORM, Confidence, Gain
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
-from scalable_bandits.policies.gpucb import checked_theorem, constants_field, scale_field, theorem_field, theorem_width
+from scalable_bandits.policies.gpucb import CONSTANTS, SCALE, THEOREM, checked_theorem, theorem_width
 from scalable_bandits.posteriors.state import StateEntry, value
 
 
@@ -98,13 +98,13 @@ class ETGPUCB(GaussianProcessPolicy):
     )  # fmt: skip
     continuous: ClassVar[bool] = True
 
-    rkhs_norm: float | str = norm_field()
-    gain_source: Gain = gain_field()
-    confidence: str = confidence_field()
+    rkhs_norm: float | str = NORM
+    gain_source: Gain = GAIN
+    confidence: str = NAME
     reset_probability: float = attrs.field(default=0.1, converter=checks.to_float, validator=checks.probability)
-    theorem: int | None = theorem_field()
-    scale: float = scale_field()
-    constants: tuple[float, float] = constants_field()
+    theorem: int | None = THEOREM
+    scale: float = SCALE
+    constants: tuple[float, float] = CONSTANTS
     resets: list[int] = attrs.field(init=False, factory=list, repr=False)
 
     def __attrs_post_init__(self) -> None:

@@ -20,7 +20,7 @@ import attrs
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.confidence import Width
-from scalable_bandits.policies.confidence import Confidence, Gain, confidence_field, gain_field, norm_field
+from scalable_bandits.policies.confidence import GAIN, NAME, NORM, Confidence, Gain
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.policies.sample_paths import SamplePathPolicy
 from scalable_bandits.spaces import Mask
@@ -41,9 +41,9 @@ class GPTS(SamplePathPolicy, GaussianProcessPolicy):
     continuous: ClassVar[bool] = True
     learns_kernel: ClassVar[bool] = True
 
-    rkhs_norm: float | str = norm_field()
-    gain_source: Gain = gain_field()
-    confidence: str = confidence_field()
+    rkhs_norm: float | str = NORM
+    gain_source: Gain = GAIN
+    confidence: str = NAME
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()

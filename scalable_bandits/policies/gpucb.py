@@ -19,30 +19,13 @@ import attrs
 from scalable_bandits import checks
 from scalable_bandits.formulas._numba_widths import CONTINUOUS, FINITE, RKHS
 from scalable_bandits.formulas.confidence import Width
-from scalable_bandits.policies.confidence import (
-    Confidence,
-    Gain,
-    confidence_field,
-    gain_field,
-    norm_field,
-    practical_width,
-)
+from scalable_bandits.policies.confidence import GAIN, NAME, NORM, Confidence, Gain, practical_width
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 
-
-def theorem_field() -> Any:
-    """Make the attrs field of the parameter `theorem`: 1, 2, 3 or None."""
-    return attrs.field(default=None, validator=checks.one_of((1, 2, 3, None)))
-
-
-def scale_field() -> Any:
-    """Make the attrs field of the parameter `scale`: a positive number."""
-    return attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive)
-
-
-def constants_field() -> Any:
-    """Make the attrs field of the parameter `constants`: a pair of numbers, which `checked_theorem` checks."""
-    return attrs.field(default=(1.0, 1.0))
+# Fields that `TVGPUCB` and `ETGPUCB` have too.
+THEOREM: Any = attrs.field(default=None, validator=checks.one_of((1, 2, 3, None)))
+SCALE: Any = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive)
+CONSTANTS: Any = attrs.field(default=(1.0, 1.0))  # a pair of numbers, which `checked_theorem` checks
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -70,12 +53,12 @@ class GPUCB(GaussianProcessPolicy):
 
     continuous: ClassVar[bool] = True
     learns_kernel: ClassVar[bool] = True
-    rkhs_norm: float | str = norm_field()
-    gain_source: Gain = gain_field()
-    confidence: str = confidence_field()
-    theorem: int | None = theorem_field()
-    scale: float = scale_field()
-    constants: tuple[float, float] = constants_field()
+    rkhs_norm: float | str = NORM
+    gain_source: Gain = GAIN
+    confidence: str = NAME
+    theorem: int | None = THEOREM
+    scale: float = SCALE
+    constants: tuple[float, float] = CONSTANTS
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()

@@ -43,15 +43,9 @@ def _length(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
         checks.integer(field.name, value, 1)
 
 
-def memory_field() -> Any:
-    """Make the attrs field of the parameter `memory`: a number of observations, or "auto"."""
-    return attrs.field(default="auto", converter=checks.to_int, validator=_length)
-
-
-def budget_field() -> Any:
-    """Make the attrs field of the parameter `variation_budget`: a positive number, or None."""
-    positive = attrs.validators.optional(checks.positive)
-    return attrs.field(default=None, converter=attrs.converters.optional(checks.to_float), validator=positive)
+# Fields of the policies of limited memory.
+MEMORY: Any = attrs.field(default="auto", converter=checks.to_int, validator=_length)  # a positive integer, or "auto"
+BUDGET: Any = attrs.field(default=None, converter=checks.to_float, validator=attrs.validators.optional(checks.positive))
 
 
 def check_memory(memory: int | str, horizon: int | None, confidence: Confidence, decays: bool) -> None:

@@ -15,7 +15,7 @@ import attrs
 
 from scalable_bandits import checks
 from scalable_bandits.formulas.confidence import Width
-from scalable_bandits.policies.confidence import Confidence, Gain, confidence_field, gain_field, norm_field
+from scalable_bandits.policies.confidence import GAIN, NAME, NORM, Confidence, Gain
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.policies.repeated_choice import RepeatedChoice
 
@@ -29,7 +29,7 @@ class MiniGPUCB(RepeatedChoice, GaussianProcessPolicy):
     Raises
     ------
     ValueError
-        As `RepeatedChoice`, and if rkhs_norm="double".
+        If the function changes over rounds, the kernel is to be learned, or rkhs_norm="double".
 
     Examples
     --------
@@ -40,9 +40,9 @@ class MiniGPUCB(RepeatedChoice, GaussianProcessPolicy):
     True
     """
 
-    rkhs_norm: float | str = norm_field()
-    gain_source: Gain = gain_field()
-    confidence: str = confidence_field()
+    rkhs_norm: float | str = NORM
+    gain_source: Gain = GAIN
+    confidence: str = NAME
 
     def __attrs_post_init__(self) -> None:
         if self.rkhs_norm == "double":

@@ -22,7 +22,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import attrs
 import numpy as np
-from numpy.typing import ArrayLike
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
@@ -78,7 +77,8 @@ class PiGPUCB(Policy):
 
     Other parameters are those of `Policy` (`on`: executor of the cells); without a horizon the first cover is one
     cube. On a box each cell maximises its index over its own cube by a scrambled Sobol set and exact gradients;
-    `evaluations` counts the points at which an index was computed.
+    `evaluations` counts the points at which an index was computed. `posterior` is, at each point, that of the cell of
+    largest index there, or of the nearest cell.
 
     Raises
     ------
@@ -298,10 +298,6 @@ class PiGPUCB(Policy):
         parent = None if cell.parent is None else cell.parent.number
         split = None if cell.split < 0 else cell.split
         return CoverElement(cell.number, cell.depth, lower, upper, cell.count, cell.born, split, parent)
-
-    def posterior(self, x: ArrayLike) -> tuple[Any, Any]:
-        """Return mean and standard deviation at x, (d,) or (k, d), in the cell of largest index there, or nearest."""
-        return super().posterior(x)
 
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
         mean, variance = np.array([self._moments_at(point) for point in points]).T

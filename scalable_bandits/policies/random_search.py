@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 import attrs
 import numpy as np
-from numpy.typing import ArrayLike
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies.base import Best, Observations, Policy
@@ -25,6 +24,8 @@ from scalable_bandits.spaces import Indices, Mask
 @attrs.define(eq=False, kw_only=True, slots=False)
 class RandomSearch(Policy):
     """Uniform play on any space, with averages of the observations instead of a model.
+
+    `posterior` returns average and standard error: NaN and infinity at points without observations.
 
     Parameters
     ----------
@@ -68,10 +69,6 @@ class RandomSearch(Policy):
     def learned_observations(self) -> Observations:
         candidates, averages, noise_variances = self._observed.collapsed()
         return Observations(self._domain.points(candidates), averages, noise_variances)
-
-    def posterior(self, x: ArrayLike) -> tuple[Any, Any]:
-        """Return average and standard error at x, (d,) or (k, d); NaN and infinity without observations there."""
-        return super().posterior(x)
 
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
         mean, variance = np.array([self._average_at(point) for point in points]).T

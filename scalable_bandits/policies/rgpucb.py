@@ -18,9 +18,9 @@ import functools
 import attrs
 
 from scalable_bandits.formulas.confidence import Width
-from scalable_bandits.policies.confidence import Confidence, Gain, confidence_field, gain_field, norm_field
+from scalable_bandits.policies.confidence import GAIN, NAME, NORM, Confidence, Gain
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
-from scalable_bandits.policies.limited_memory import budget_field, check_memory, memory_field, memory_length
+from scalable_bandits.policies.limited_memory import BUDGET, MEMORY, check_memory, memory_length
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -53,11 +53,11 @@ class RGPUCB(GaussianProcessPolicy):
     (1, [1.0])
     """
 
-    rkhs_norm: float | str = norm_field()
-    gain_source: Gain = gain_field()
-    confidence: str = confidence_field()
-    memory: int | str = memory_field()
-    variation_budget: float | None = budget_field()
+    rkhs_norm: float | str = NORM
+    gain_source: Gain = GAIN
+    confidence: str = NAME
+    memory: int | str = MEMORY
+    variation_budget: float | None = BUDGET
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()

@@ -14,7 +14,7 @@ Differs from the paper in: g is the realised information gain of the observation
 from __future__ import annotations
 
 import functools
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 
@@ -23,18 +23,12 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.formulas._numba_widths import SLIDING
 from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.kernels import Kernel
-from scalable_bandits.policies.confidence import Confidence, Gain, confidence_field, gain_field, norm_field
+from scalable_bandits.policies.confidence import GAIN, NAME, NORM, Confidence, Gain
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
-from scalable_bandits.policies.limited_memory import budget_field, check_memory, memory_field, memory_length
+from scalable_bandits.policies.limited_memory import BUDGET, MEMORY, check_memory, memory_length
 from scalable_bandits.posteriors import Engine, SlidingWindowEngine
 
 LARGEST_WINDOW = 1e9  # numbers in memory: 8 GB
-
-
-def _kind(value: Any) -> str:
-    if value in ("algorithm", "theorem"):
-        return str(value)
-    checks.refuse("width", value, "'algorithm' or 'theorem'")
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -71,12 +65,12 @@ class SWGPUCB(GaussianProcessPolicy):
 
     engines: ClassVar[tuple[str, ...]] = ("sliding",)
 
-    rkhs_norm: float | str = norm_field()
-    gain_source: Gain = gain_field()
-    confidence: str = confidence_field()
-    memory: int | str = memory_field()
-    variation_budget: float | None = budget_field()
-    _width: str = attrs.field(default="algorithm", alias="width", converter=_kind)
+    rkhs_norm: float | str = NORM
+    gain_source: Gain = GAIN
+    confidence: str = NAME
+    memory: int | str = MEMORY
+    variation_budget: float | None = BUDGET
+    _width: str = attrs.field(default="algorithm", alias="width", validator=checks.one_of(("algorithm", "theorem")))
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()

@@ -17,15 +17,9 @@ import attrs
 
 from scalable_bandits import checks
 from scalable_bandits.formulas.confidence import Width
-from scalable_bandits.policies.confidence import Confidence, Gain, confidence_field, gain_field, norm_field
+from scalable_bandits.policies.confidence import GAIN, NAME, NORM, Confidence, Gain
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
-from scalable_bandits.policies.gpucb import (
-    checked_theorem,
-    constants_field,
-    scale_field,
-    theorem_field,
-    theorem_width,
-)
+from scalable_bandits.policies.gpucb import CONSTANTS, SCALE, THEOREM, checked_theorem, theorem_width
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -57,12 +51,12 @@ class TVGPUCB(GaussianProcessPolicy):
     0.45
     """
 
-    rkhs_norm: float | str = norm_field()
-    gain_source: Gain = gain_field()
-    confidence: str = confidence_field()
-    theorem: int | None = theorem_field()
-    scale: float = scale_field()
-    constants: tuple[float, float] = constants_field()
+    rkhs_norm: float | str = NORM
+    gain_source: Gain = GAIN
+    confidence: str = NAME
+    theorem: int | None = THEOREM
+    scale: float = SCALE
+    constants: tuple[float, float] = CONSTANTS
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()

@@ -21,7 +21,7 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.kernels import Kernel
-from scalable_bandits.policies.confidence import Confidence, Gain, confidence_field, gain_field, norm_field
+from scalable_bandits.policies.confidence import GAIN, NAME, NORM, Confidence, Gain
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors import Engine, WeightedEngine
 
@@ -50,9 +50,9 @@ class WGPUCB(GaussianProcessPolicy):
 
     engines: ClassVar[tuple[str, ...]] = ("weighted",)
 
-    rkhs_norm: float | str = norm_field()
-    gain_source: Gain = gain_field()
-    confidence: str = confidence_field()
+    rkhs_norm: float | str = NORM
+    gain_source: Gain = GAIN
+    confidence: str = NAME
     eta: float = attrs.field(default=0.99, converter=checks.to_float, validator=checks.probability)
 
     def __attrs_post_init__(self) -> None:

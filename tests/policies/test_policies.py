@@ -601,7 +601,7 @@ def test_a_memory_that_is_a_whole_number_is_not_rounded_up():
         (sb.RGPUCB, {"memory": "long"}, "memory: got 'long'; allowed: a positive integer, or 'auto'"),
         (sb.RGPUCB, {"memory": 9, "variation_budget": 0}, "variation_budget: got 0.0; allowed: a positive number"),
         (sb.SWGPUCB, {"memory": 100_000}, "memory: got 100000; allowed: w with"),
-        (sb.SWGPUCB, {"memory": 9, "width": "wide"}, "width: got 'wide'; allowed: 'algorithm' or 'theorem'"),
+        (sb.SWGPUCB, {"memory": 9, "width": "wide"}, "width: got 'wide'; allowed: 'algorithm', 'theorem'"),
         (sb.SWGPUCB, {"memory": 9, "width": "theorem"}, "horizon: got None; allowed: a number, for width='theorem'"),
         (sb.SWGPUCB, {"memory": 9, "engine": "dense"}, "engine: got 'dense'; allowed: 'auto' or 'sliding'"),
         (sb.WGPUCB, {"eta": 1.0}, "eta: got 1.0"),
