@@ -76,11 +76,8 @@ def partition(
         sizes = 2.0 + 5.0 * np.log10(counts) ** 2
         ax.scatter(points[:, 0], points[:, 1], s=sizes, color=COLOURS[1], edgecolor="white", linewidth=0.3, zorder=3)
     span = high - low
-    ax.set_aspect(span[0] / span[1])
-    ax.set_xlim(low[0] - 0.01 * span[0], high[0] + 0.01 * span[0])
-    ax.set_ylim(low[1] - 0.01 * span[1], high[1] + 0.01 * span[1])
-    ax.set_xlabel("$x_1$")
-    ax.set_ylabel("$x_2$")
+    ends = np.array([low - 0.01 * span, high + 0.01 * span]).T
+    ax.set(aspect=span[0] / span[1], xlim=ends[0], ylim=ends[1], xlabel="$x_1$", ylabel="$x_2$")
     return ax
 
 
@@ -97,10 +94,9 @@ def _cells(policy: PiGPUCB, low: Floats, high: Floats, ax: Axes) -> None:
     deepest = max((element.depth for element in leaves), default=0)
     for element in sorted(leaves, key=lambda e: e.depth):
         x, y = element.lower.tolist()
-        width, height = (element.upper - element.lower).tolist()
+        sides = (element.upper - element.lower).tolist()
         shade = 0.0 if not element.observations else 0.06 + 0.34 * element.depth / max(deepest, 1)
-        ax.add_patch(Rectangle((x, y), width, height, facecolor=(*SHADE, shade), edgecolor="none"))
-        ax.add_patch(Rectangle((x, y), width, height, fill=False, edgecolor=EDGE, linewidth=0.7))
+        ax.add_patch(Rectangle((x, y), *sides, facecolor=(*SHADE, shade), edgecolor=EDGE, linewidth=0.7))
 
 
 def _image(environment: Environment, ax: Axes) -> tuple[Floats, Floats]:
@@ -113,7 +109,7 @@ def _image(environment: Environment, ax: Axes) -> tuple[Floats, Floats]:
     grey: dict[str, Any] = {"cmap": "Greys", "vmin": values.min(), "vmax": values.min() + 1.7 * np.ptp(values)}
     if drawn.lattice is not None:
         cell = (high - low) / (np.array(drawn.lattice) - 1.0) / 2.0
-        extent = (low[0] - cell[0], high[0] + cell[0], low[1] - cell[1], high[1] + cell[1])
+        extent = tuple(np.array([low - cell, high + cell]).T.ravel())
         image = values.reshape(drawn.lattice).T
         ax.imshow(image, origin="lower", extent=extent, interpolation="bilinear", **grey)
     else:

@@ -20,6 +20,7 @@ from scalable_bandits.spaces import Indices
 if TYPE_CHECKING:
     import xarray
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
 FEW = 4  # runs; fewer are drawn one by one, without a band
 APART = 8.0  # factor between regrets from which on their axis is logarithmic
@@ -50,26 +51,19 @@ def _rounds(horizon: int) -> Indices:
     return np.unique(np.rint(np.concatenate([even, log])).astype(np.int64))
 
 
-def _of_runs(runs: Mapping[str, Trajectory]) -> list[_Curves]:
-    """Return the regret curve of each run, by label."""
+def _of_runs(runs: Mapping[str, Trajectory], best: bool) -> list[_Curves]:
+    """Return the regret curve of each run, by label; that of its best point up to the first round that was not kept."""
     found = []
     for number, (label, run) in enumerate(runs.items()):
-        even, log = run.curve(POINTS), run.curve(POINTS, log=True)
-        rounds, first = np.unique(np.concatenate([even.round, log.round]), return_index=True)
-        values = np.concatenate([even.cumulative_regret, log.cumulative_regret])[first]
-        found.append(_Curves(number, label, rounds, values[None]))
-    return found
-
-
-def _bests_of_runs(runs: Mapping[str, Trajectory]) -> list[_Curves]:
-    """Return the regret of the best point of each run, by label, up to the first round that was not kept."""
-    found = []
-    for number, (label, run) in enumerate(runs.items()):
-        rounds = run.round
-        whole = len(rounds) if run.complete else int((rounds == run.first_round + np.arange(len(rounds))).sum())
-        drawn = _rounds(whole) - 1 if whole else np.arange(0)
-        best = np.minimum.accumulate(run.regret[:whole])
-        found += [_Curves(number, label, rounds[drawn], best[drawn][None])] if whole else []
+        if best:
+            whole = int((run.round == run.first_round + np.arange(len(run))).sum())
+            places = _rounds(whole) - 1 if whole else np.arange(0)
+            rounds, values = run.round[places], np.minimum.accumulate(run.regret[:whole])[places]
+        else:
+            even, log = run.curve(POINTS), run.curve(POINTS, log=True)
+            rounds, first = np.unique(np.concatenate([even.round, log.round]), return_index=True)
+            values = np.concatenate([even.cumulative_regret, log.cumulative_regret])[first]
+        found += [_Curves(number, label, rounds, values[None])] if len(rounds) else []
     return found
 
 
@@ -130,57 +124,49 @@ def regret_curves(
     """
     if isinstance(result, Trajectory):
         result = {str(result.specification.get("policy", {}).get("type", "run")): result}
-    of_study, attributes = hasattr(result, "attrs"), getattr(result, "attrs", {})
+    attributes = getattr(result, "attrs", {})
     measure = str(attributes.get("measure", "cumulative")) if measure is None else measure
     if measure not in LABELS:
         checks.refuse("measure", measure, "'cumulative', 'average' or 'best'")
-    if of_study:
-        curves = _of_study(result, case, BEST if measure == BEST else REGRET)
+    best = measure == BEST
+    if hasattr(result, "attrs"):
+        curves = _of_study(result, case, BEST if best else REGRET)
     else:
-        curves = (_bests_of_runs if measure == BEST else _of_runs)(_named("result", result, Trajectory))
+        curves = _of_runs(_named("result", result, Trajectory), best)
     ax = axes(ax)
     scaled = [one.values / (one.rounds if measure == "average" else 1.0) for one in curves]
-    which = _logarithmic(measure, [values.mean(axis=0) for values in scaled], log)
-    for one, values in zip(curves, scaled, strict=True):
-        _draw(one, values, ax, which is not None)
+    means = [values.mean(axis=0) for values in scaled]
+    seen = np.concatenate([np.zeros(0), *(mean if best else mean[-1:] for mean in means)])
+    which = _logarithmic(measure, seen, log)
+    for one, values, mean in zip(curves, scaled, means, strict=True):
+        drawn = _draw(one, values, ax, which is not None)
         if fit:
-            _fit(one, values.mean(axis=0), measure, ax)
-    ax.set_xlabel("round")
-    ax.set_ylabel(f"{LABELS[measure]}\n({attributes.get('unit', 'units of y')})")
+            _fit(one, mean, measure, drawn, ax)
     last = max((int(one.rounds[-1]) for one in curves), default=2)
     ax.set_xlim(*((1, last) if last > 1 else (0.5, 1.5)))
-    _regret_axis(measure, [values.mean(axis=0) for values in scaled], which, ax)
-    return tidy(ax)
-
-
-def _logarithmic(measure: str, means: list[Floats], log: bool | None) -> Literal["both", "y"] | None:
-    """Return which axes are logarithmic for the means (k,) of some curves; None if none is."""
-    if measure == BEST:
-        values = np.concatenate(means) if means else np.zeros(0)
-        values = values[values > 0.0]  # the best point of all has none
-        apart = values.size > 0 and bool(values.max() > APART * values.min())
-        return ("y" if apart else None) if log is None else ("both" if log and values.size else None)
-    ends = [float(mean[-1]) for mean in means]
-    apart = measure == "cumulative" and len(ends) > 0 and max(ends) > APART * min(ends) > 0.0
-    return "both" if (apart if log is None else log) and any(end > 0.0 for end in ends) else None
-
-
-def _regret_axis(measure: str, means: list[Floats], which: Literal["both", "y"] | None, ax: Axes) -> None:
-    """Make axes logarithmic where asked, and let that of the regret begin a little below the means, or at 0."""
-    seen = [mean if measure == BEST else mean[-1:] for mean in means]
-    if which is not None:
+    if which is not None:  # the axis of the regret begins a little below the means
         style.logarithmic(ax, which)
-        lowest = min(float(values[values > 0.0].min()) for values in seen if (values > 0.0).any())
-        ax.set_ylim(bottom=(0.3 if measure == BEST else 0.03) * lowest)
-    elif not any((values < 0.0).any() for values in seen):
+        ax.set_ylim(bottom=(0.3 if best else 0.03) * float(seen[seen > 0.0].min()))
+    elif not (seen < 0.0).any():
         ax.set_ylim(bottom=0.0)
+    return tidy(ax, "round", f"{LABELS[measure]}\n({attributes.get('unit', 'units of y')})")
 
 
-def _draw(one: _Curves, values: Floats, ax: Axes, logarithmic: bool) -> None:
-    """Draw the mean over runs of one policy's values (runs, k), with its band or with the runs themselves."""
+def _logarithmic(measure: str, seen: Floats, log: bool | None) -> Literal["both", "y"] | None:
+    """Return which axes are logarithmic, given the means (k,) of "best" or the last means of the other measures."""
+    if measure == BEST:
+        seen = seen[seen > 0.0]  # the best point of all has none
+    apart = measure != "average" and seen.size > 0 and bool(seen.max() > APART * seen.min() > 0.0)
+    if not (apart if log is None else log) or not (seen > 0.0).any():
+        return None
+    return "y" if measure == BEST and log is None else "both"
+
+
+def _draw(one: _Curves, values: Floats, ax: Axes, logarithmic: bool) -> Line2D:
+    """Draw the mean over runs of one policy's values (runs, k), with its band or the runs; return the mean's line."""
     mean, _, low, high = spread(values)
     look = line(one.number)
-    ax.plot(one.rounds, mean, label=plain(one.label), marker="o" if len(one.rounds) == 1 else "", **look)
+    (drawn,) = ax.plot(one.rounds, mean, label=plain(one.label), marker="o" if len(one.rounds) == 1 else "", **look)
     if FEW > len(values) > 1:
         ax.plot(one.rounds, values.T, color=look["color"], alpha=0.35, linewidth=0.7, label="_")
     elif len(values) > 1:
@@ -188,15 +174,15 @@ def _draw(one: _Curves, values: Floats, ax: Axes, logarithmic: bool) -> None:
             factor = np.exp(np.divide(high - mean, mean, out=np.zeros_like(mean), where=mean > 0.0))
             low, high = mean / factor, mean * factor
         ax.fill_between(one.rounds, low, high, color=look["color"], alpha=0.18, linewidth=0)
+    return drawn
 
 
-def _fit(one: _Curves, mean: Floats, measure: str, ax: Axes) -> None:
-    """Draw the fitted power law a little above the policy's curve, and add its exponent to the curve's label."""
+def _fit(one: _Curves, mean: Floats, measure: str, drawn: Line2D, ax: Axes) -> None:
+    """Draw the fitted power law a little above the line of the mean, and add its exponent to the line's label."""
     power = exponent(one.rounds, one.values)
     if not np.isfinite(power.exponent):
         return
     interval = f" [{power.low:.2f}, {power.high:.2f}]" if np.isfinite(power.low) else ""
-    drawn = next(curve for curve in reversed(ax.lines) if curve.get_label() == plain(one.label))
     drawn.set_label(f"{plain(one.label)}: t^{power.exponent:.2f}{interval}")
     slope = power.exponent - (measure == "average")
     late = one.rounds[one.rounds >= one.rounds[-1] / DECADE]
@@ -233,14 +219,13 @@ def coverage(found: Coverage | Mapping[str, Coverage], ax: Axes | None = None) -
     ax.text(0.995, 0.945, "0.95", transform=ax.get_yaxis_transform(), ha="right", va="top", fontsize=8)
     style.logarithmic(ax, "x")
     ax.set_ylim(min(0.5, ax.get_ylim()[0]), 1.02)
-    ax.set_xlabel("round")
-    ax.set_ylabel("share of the candidates\nat which f is inside")
     ax.legend(frameon=False, loc="lower right")
-    return tidy(ax)
+    return tidy(ax, "round", "share of the candidates\nat which f is inside")
 
 
-def time_per_round(found: xarray.Dataset | Times | Mapping[str, Times], case: str | None = None, ax: Axes | None = None
-) -> Axes:  # fmt: skip
+def time_per_round(
+    found: xarray.Dataset | Times | Mapping[str, Times], case: str | None = None, ax: Axes | None = None
+) -> Axes:
     """Draw the time per round: for a timed study the mean of each policy, for measured runs a curve over rounds.
 
     Parameters
@@ -264,11 +249,9 @@ def time_per_round(found: xarray.Dataset | Times | Mapping[str, Times], case: st
     for number, (label, one) in enumerate(drawn.items()):
         ax.plot(one.round, 1e3 * one.seconds, label=plain(label), marker="o", markersize=3, **line(number))
     style.logarithmic(ax)
-    ax.set_xlabel("round")
-    ax.set_ylabel("time per round (ms)")
     if any(drawn):
         ax.legend(frameon=False)
-    return tidy(ax)
+    return tidy(ax, "round", "time per round (ms)")
 
 
 def _times_of_study(result: Any, case: str | None, ax: Axes | None) -> Axes:
@@ -290,9 +273,7 @@ def _times_of_study(result: Any, case: str | None, ax: Axes | None) -> Axes:
             ax.plot([max(low, 0.0), high], [row, row], color="black", linewidth=1.2)
         ax.annotate(f"{mean:.3g}", (max(mean, high if np.isfinite(high) else mean), row), (5, 0),
                     textcoords="offset points", va="center", fontsize=9)  # fmt: skip
-    ax.set_yticks(range(len(labels)), [plain(label) for label in labels])
-    ax.set_ylim(len(labels) - 0.5, -0.5)
+    style.rows(ax, labels)
     ax.margins(x=0.12)
     ax.set_xlim(left=0.0)
-    ax.set_xlabel("time per round (ms): mean over runs, 95 % confidence interval")
-    return tidy(ax, "x")
+    return tidy(ax, "time per round (ms): mean over runs, 95 % confidence interval", grid="x")

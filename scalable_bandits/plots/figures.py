@@ -11,7 +11,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.plots.covers import Played, partition
 from scalable_bandits.plots.curves import FEW, regret_curves
 from scalable_bandits.plots.priors import prior_histogram
-from scalable_bandits.plots.style import COLOURS, POINTS, STYLES, logarithmic, tidy
+from scalable_bandits.plots.style import COLOURS, POINTS, STYLES, logarithmic, panels, replicates, tidy
 from scalable_bandits.spaces import Indices
 
 if TYPE_CHECKING:
@@ -30,16 +30,13 @@ def study_figure(result: xarray.Dataset) -> Figure:
     result
         Result of a study, as `Study.run` and `Study.open` return it.
     """
-    from matplotlib.figure import Figure
-
     cases = [str(case) for case in result["case"].values]
-    panels = [(case, draw) for case in cases for draw in (regret_curves, prior_histogram)[: 1 + ("plays" in result)]]
-    columns = min(2, len(panels))
-    rows = -(-len(panels) // columns)
-    beside = columns * rows == len(panels)  # no empty panel has room for the legend
-    figure = Figure(figsize=(5.2 * columns + 1.2 * beside, 3.7 * rows + 0.5), layout="constrained", dpi=130)
-    axes = figure.subplots(rows, columns, squeeze=False)
-    for ax, (case, draw) in zip(axes.flat, panels, strict=False):
+    drawn = [(case, draw) for case in cases for draw in (regret_curves, prior_histogram)[: 1 + ("plays" in result)]]
+    columns = min(2, len(drawn))
+    rows = -(-len(drawn) // columns)
+    beside = columns * rows == len(drawn)  # no empty panel has room for the legend
+    figure, axes = panels((rows, columns), (5.2 * columns + 1.2 * beside, 3.7 * rows + 0.5))
+    for ax, (case, draw) in zip(axes.flat, drawn, strict=False):
         draw(result, case, ax)
         ax.set_title(case if len(cases) > 1 else "", fontsize=10)
     handles, labels = axes.flat[0].get_legend_handles_labels()
@@ -48,11 +45,9 @@ def study_figure(result: xarray.Dataset) -> Figure:
     else:
         axes.flat[-1].set_axis_off()
         axes.flat[-1].legend(handles, labels, loc="center", frameon=False)
-    replicates = result.sizes["replicate"]
-    spread = ", 95 % confidence band" if replicates >= FEW else ", each a thin line" if replicates > 1 else ""
-    figure.suptitle(
-        f"{result.attrs['title']}\nmean of {replicates} replicate{'s' * (replicates > 1)}{spread}", fontsize=11
-    )
+    count = result.sizes["replicate"]
+    spread = ", 95 % confidence band" if count >= FEW else ", each a thin line" if count > 1 else ""
+    figure.suptitle(f"{result.attrs['title']}\n{replicates(result)}{spread}", fontsize=11)
     return figure
 
 
@@ -71,12 +66,9 @@ def cover_figure(played: Mapping[str, Played], title: str) -> Figure:
     ValueError
         If a space does not have two dimensions.
     """
-    from matplotlib.figure import Figure
-
     columns = min(2, len(played))
     rows = -(-len(played) // columns)
-    figure = Figure(figsize=(4.6 * columns + 0.4, 4.4 * rows + 0.9), layout="compressed", dpi=130)
-    axes = figure.subplots(rows, columns, squeeze=False)
+    figure, axes = panels((rows, columns), (4.6 * columns + 0.4, 4.4 * rows + 0.9), "compressed")
     for ax, (case, one) in zip(axes.flat, played.items(), strict=False):
         partition(*one, ax)
         cells = sum(element.split is None and element.observations > 0 for element in one.policy.cover)
@@ -99,14 +91,12 @@ def growth_figure(result: xarray.Dataset, rates: Callable[[str, Floats], Mapping
         Function of a case and rounds (k,) that returns the theoretical rate (k,) of each series, by the name of the
         series. A rate lacks its constant: it is scaled to meet the end of the first curve.
     """
-    from matplotlib.figure import Figure
-
     rounds = result["round"].values
     drawn = np.unique(np.geomspace(max(len(rounds) / 1000, 1), len(rounds), POINTS).astype(int))
     cases = [str(case) for case in result["case"].values]
     names = list(rates(cases[0], drawn.astype(np.float64)))
-    figure = Figure(figsize=(3.6 * len(cases) + 1.6, 2.7 * len(names) + 0.9), layout="constrained", dpi=130)
-    axes = figure.subplots(len(names), len(cases), squeeze=False, sharex=True)
+    size = (3.6 * len(cases) + 1.6, 2.7 * len(names) + 0.9)
+    figure, axes = panels((len(names), len(cases)), size, sharex=True)
     for column, case in zip(axes.T, cases, strict=True):
         expected = rates(case, drawn.astype(np.float64))
         for ax, name in zip(column, names, strict=True):
@@ -116,9 +106,7 @@ def growth_figure(result: xarray.Dataset, rates: Callable[[str, Floats], Mapping
         column[-1].set_xlabel("round")
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
-    replicates = result.sizes["replicate"]
-    note = f"mean of {replicates} replicate{'s' if replicates > 1 else ''}"
-    figure.suptitle(f"{result.attrs['title']}\n{note}", fontsize=11)
+    figure.suptitle(f"{result.attrs['title']}\n{replicates(result)}", fontsize=11)
     return figure
 
 

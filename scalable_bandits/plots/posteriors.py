@@ -11,9 +11,10 @@ from scalable_bandits import checks
 from scalable_bandits.analysis import index_of, lattice
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments import Environment
-from scalable_bandits.plots.style import COLOURS, axes, tidy
+from scalable_bandits.plots.style import COLOURS, axes, star, tidy
 from scalable_bandits.policies import Policy
 from scalable_bandits.runs.trajectory import Trajectory
+from scalable_bandits.spaces import Indices
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,22 +73,22 @@ def posterior(
     if environment is not None:
         checks.kind("environment", environment, Environment, "an environment, or None")
     points, shape = lattice(policy, SIDES.get(policy.space.dimension, 1))
-    if policy.space.dimension == 2:
-        mean, std = policy.posterior(points)
-        ax = axes(ax, (6.2, 5.0))
-        scale = _surface(points, shape, mean if of == "mean" else std, f"posterior {of} (units of y)", ax)
-        if environment is not None:
-            where, f, sides = _function(environment, policy.rounds + 1)
-            if sides is not None:
-                lines = f.reshape(sides).T
-                scale.set_label(f"posterior {of} (units of y)\nwhite lines: contours of f")
-                ax.contour(*_along(where, sides), lines, levels=7, colors="white", linewidths=0.7, alpha=0.8)
-        _dots(policy, run, ax)
-        told = policy.observations if run is None else None
-        if told is not None:
-            _draw_dots(policy, told.x, policy.regularization / told.noise_variance, ax)
-        return ax
-    return _line(policy, points, environment, run, axes(ax))
+    mean, std = policy.posterior(points)
+    if policy.space.dimension != 2:
+        return _line(policy, points, (mean, std), environment, run, axes(ax))
+    ax = axes(ax, (6.2, 5.0))
+    scale = _surface(points, shape, mean if of == "mean" else std, f"posterior {of} (units of y)", ax)
+    if environment is not None:
+        where, f, sides = _function(environment, policy.rounds + 1)
+        if sides is not None:
+            scale.set_label(f"posterior {of} (units of y)\nwhite lines: contours of f")
+            ax.contour(*_along(where, sides), f.reshape(sides).T, levels=7, colors="white", linewidths=0.7, alpha=0.8)
+    told = policy.observations
+    if run is not None:
+        _dots(policy, *_chosen(policy, run), ax)
+    elif told is not None:
+        _dots(policy, told.x, policy.regularization / told.noise_variance, ax)
+    return ax
 
 
 def _check_drawn(policy: Policy, run: Trajectory | None) -> None:
@@ -117,39 +118,36 @@ def index(policy: Policy, run: Trajectory | None = None, ax: Axes | None = None)
     points, shape = lattice(policy, SIDES.get(policy.space.dimension, 1))
     values = index_of(policy, points)
     acquisition: Any = getattr(policy, "acquisition", None)
-    name = LOGARITHMS.get(type(acquisition(None)).__name__, "index") if acquisition else "index"
-    top = int(np.argmax(values))
-    if name != "index":
+    index_name = type(acquisition(None)).__name__ if acquisition else ""
+    name, top = LOGARITHMS.get(index_name, "index (units of y)"), int(np.argmax(values))
+    if index_name in LOGARITHMS:
         values = np.maximum(values, values[top] - DEPTH)
     if policy.space.dimension == 2:
         ax = axes(ax, (6.2, 5.0))
-        _surface(points, shape, values, name if name != "index" else "index (units of y)", ax)
-        _dots(policy, run, ax)
-        ax.plot(
-            *points[top], marker="*", markersize=15, color=COLOURS[4], markeredgecolor="black", zorder=4, clip_on=False
-        )
+        _surface(points, shape, values, name, ax)
+        if run is not None:
+            _dots(policy, *_chosen(policy, run), ax)
+        star(ax, *points[top])
         return ax
     ax = axes(ax, (6.4, 2.8))
     x = np.asarray(points).reshape(-1)
     ax.plot(x, values, "-" if policy.space.has_coordinates else "o", color=COLOURS[2], linewidth=1.8)
-    ax.plot(x[top], values[top], marker="*", markersize=13, color=COLOURS[4], markeredgecolor="black", linestyle="",
-            clip_on=False, label="maximum")  # fmt: skip
+    star(ax, x[top], values[top], label="maximum")
     if run is not None and policy.space.has_coordinates:
         played = policy.finite_space.points(run.candidate)[:, 0]
         ax.plot(played, np.full(len(played), 0.02), "|", color=COLOURS[1], transform=ax.get_xaxis_transform(),
                 label="chosen")  # fmt: skip
-    ax.set_xlabel("$x$" if policy.space.has_coordinates else "arm")
-    ax.set_ylabel(name if name != "index" else "index (units of y)")
     ax.legend(frameon=False, fontsize=8.5)
     ax.margins(y=0.12)
-    return tidy(ax)
+    return tidy(ax, "$x$" if policy.space.has_coordinates else "arm", name)
 
 
 def _line(
-    policy: Policy, points: NDArray[Any], environment: Environment | None, run: Trajectory | None, ax: Axes
-) -> Axes:
-    """Draw the posterior over one dimension or over arms."""
-    mean, std = policy.posterior(points)
+    policy: Policy, points: NDArray[Any], moments: tuple[Floats, Floats], environment: Environment | None,
+    run: Trajectory | None, ax: Axes,
+) -> Axes:  # fmt: skip
+    """Draw mean and standard deviation, two (k,) arrays, at points of one dimension or at arms."""
+    mean, std = moments
     x = np.asarray(points).reshape(-1)
     if not policy.space.has_coordinates:
         ax.errorbar(x, mean, 1.96 * std, fmt="o", markersize=4, color=COLOURS[0], label="mean, 1.96 deviations")
@@ -160,10 +158,8 @@ def _line(
                         label="1.96 deviations")  # fmt: skip
         ax.plot(x, mean, color=COLOURS[0], linewidth=1.8, label="mean")
         if np.isfinite(policy.width):
-            for sign, label in ((-1.0, "_"), (1.0, "confidence width")):
-                ax.plot(
-                    x, mean + sign * policy.width * std, color=COLOURS[0], linewidth=0.9, linestyle="--", label=label
-                )
+            for width, label in ((-policy.width, "_"), (policy.width, "confidence width")):
+                ax.plot(x, mean + width * std, color=COLOURS[0], linewidth=0.9, linestyle="--", label=label)
         if environment is not None:
             where, f, _ = _function(environment, policy.rounds + 1)
             order = np.argsort(where[:, 0])
@@ -172,19 +168,17 @@ def _line(
     if told is not None and len(told[0]):
         ax.plot(told[0][:, 0], told[1], "o", color=COLOURS[1], markersize=4, markeredgecolor="white",
                 markeredgewidth=0.4, label="observations", zorder=3)  # fmt: skip
-    ax.set_xlabel("$x$" if policy.space.has_coordinates else "arm")
-    ax.set_ylabel("units of y")
     if not policy.space.has_coordinates:  # their intervals fill the width: make room for the legend above
         low, high = ax.get_ylim()
         ax.set_ylim(low, high + 0.2 * (high - low))
     ax.legend(frameon=False, fontsize=8.5, ncols=2, loc="best" if policy.space.has_coordinates else "upper left")
-    return tidy(ax)
+    return tidy(ax, "$x$" if policy.space.has_coordinates else "arm", "units of y")
 
 
 def _function(environment: Environment, t: int) -> tuple[Floats, Floats, tuple[int, ...] | None]:
     """Return the points and values of f in a round, and their shape as an image if the points are a lattice."""
     space = environment.space
-    drawn = space.drawn(SIDES[space.dimension]) if space.finite is None else space.finite
+    drawn = space.drawn(SIDES[space.dimension])
     points = drawn.points()
     values = environment.evaluate_at(points, t) if space.finite is None else environment.table(t)
     return points, values, drawn.lattice
@@ -206,25 +200,20 @@ def _surface(points: Floats, shape: tuple[int, ...] | None, values: Floats, name
     scale = figure.colorbar(drawn, ax=ax, pad=0.02)
     scale.outline.set_visible(False)
     scale.set_label(name)
-    ax.set_xlabel("$x_1$")
-    ax.set_ylabel("$x_2$")
+    ax.set(xlabel="$x_1$", ylabel="$x_2$")
     return scale
 
 
-def _dots(policy: Policy, run: Trajectory | None, ax: Axes) -> None:
-    """Mark the points of a run, larger the more rounds chose them."""
-    if run is None:
-        return
+def _chosen(policy: Policy, run: Trajectory) -> tuple[Floats, Indices]:
+    """Return the distinct points (k, d) of a run, and how many rounds chose each (k,)."""
     distinct, counts = np.unique(run.candidate, return_counts=True)
-    _draw_dots(policy, policy.finite_space.points(distinct), counts, ax)
+    return policy.finite_space.points(distinct), counts
 
 
-def _draw_dots(policy: Policy, played: Floats, counts: NDArray[Any], ax: Axes) -> None:
-    """Draw dots at points (k, 2), the larger, the more observations there are."""
+def _dots(policy: Policy, points: Floats, counts: NDArray[Any], ax: Axes) -> None:
+    """Mark points (k, 2) by dots, the larger, the more observations there are."""
     sizes = 10.0 + 14.0 * np.log10(np.maximum(counts, 1.0)) ** 2
+    look: dict[str, Any] = {"s": sizes, "color": COLOURS[1], "edgecolor": "white", "linewidth": 0.5}
     if policy.space.box is None:  # rings, because dots would hide the colours of the points
-        ax.scatter(
-            played[:, 0], played[:, 1], s=sizes + 45.0, facecolor="none", edgecolor=COLOURS[1], linewidth=1.4, zorder=3
-        )
-    else:
-        ax.scatter(played[:, 0], played[:, 1], s=sizes, color=COLOURS[1], edgecolor="white", linewidth=0.5, zorder=3)
+        look = {"s": sizes + 45.0, "facecolor": "none", "edgecolor": COLOURS[1], "linewidth": 1.4}
+    ax.scatter(*points.T, zorder=3, **look)

@@ -8,7 +8,7 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.analysis import case_of, plays_over_rounds
-from scalable_bandits.plots.style import COLOURS, axes, plain, tidy
+from scalable_bandits.plots.style import COLOURS, axes, plain, rows, tidy
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.runs.trajectory import Trajectory
@@ -38,9 +38,8 @@ def prior_histogram(result: xarray.Dataset, case: str | None = None, ax: Axes | 
         If no policy of the study has priors, if the study lacks the case, or if it has several cases and none is given.
     """
     if "plays" not in result:
-        checks.refuse(
-            "result", f"study {result.attrs.get('study')!r}", "a study with policies that have several priors"
-        )
+        study = f"study {result.attrs.get('study')!r}"
+        checks.refuse("result", study, "a study with policies that have several priors")
     case = case_of(result, case)
     ax = axes(ax)
     shares = result["plays"].sel(case=case).mean("replicate").transpose("policy", "prior").values
@@ -51,13 +50,9 @@ def prior_histogram(result: xarray.Dataset, case: str | None = None, ax: Axes | 
         left = places + (position - (len(drawn) - 1) / 2) * width
         ax.bar(left, shares[i] / shares[i].sum(), width, color=COLOURS[i % len(COLOURS)], label=label)
     names = [plain(name) for name in result["prior"].values]
-    slanted: dict[str, Any] = (
-        {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if sum(map(len, names)) > WIDEST else {}
-    )
-    ax.set_xticks(places, names, **slanted)
-    ax.set_xlabel("prior")
-    ax.set_ylabel("share of the rounds")
-    return tidy(ax, "y")
+    slanted: Any = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+    ax.set_xticks(places, names, **(slanted if sum(map(len, names)) > WIDEST else {}))
+    return tidy(ax, "prior", "share of the rounds", "y")
 
 
 def prior_timeline(policy: Policy, run: Trajectory | None = None, ax: Axes | None = None) -> Axes:
@@ -90,6 +85,8 @@ def prior_timeline(policy: Policy, run: Trajectory | None = None, ax: Axes | Non
     >>> [label.get_text() for label in sb.plots.prior_timeline(policy, run).get_yticklabels()]
     ['low', 'high']
     """
+    from matplotlib.colors import to_rgba
+
     if not isinstance(policy, UnknownPriorPolicy):
         checks.refuse("policy", type(policy).__name__, "a policy with several priors, such as PEGPUCB")
     if not policy.rounds:
@@ -106,20 +103,14 @@ def prior_timeline(policy: Policy, run: Trajectory | None = None, ax: Axes | Non
         ax.barh(row, end, left=0.5, height=0.62, color=colour, alpha=0.16 if run is not None else 0.45, linewidth=0)
         if used is not None:
             shares = np.add.reduceat(used[:, row], edges[:-1]) / np.diff(edges)
-            for first, last, share in zip(edges[:-1], edges[1:], shares, strict=True):
-                if share > 0.0:
-                    ax.barh(
-                        row, last - first, left=first + 0.5, height=0.62, color=colour, linewidth=0, antialiased=False,
-                        alpha=min(1.0, 0.25 + 0.75 * float(share)),
-                    )  # fmt: skip
+            some = np.flatnonzero(shares)
+            tints = [to_rgba(colour, min(1.0, 0.25 + 0.75 * share)) for share in shares[some].tolist()]
+            ax.barh(np.full(len(some), row), np.diff(edges)[some], left=edges[some] + 0.5, height=0.62, color=tints,
+                    linewidth=0, antialiased=False)  # fmt: skip
         if rejection is not None:
-            ax.plot(
-                end + 0.5, row, marker="x", color="black", markersize=7, markeredgewidth=1.8, zorder=4, clip_on=False
-            )
+            ax.plot(end + 0.5, row, "x", color="black", markersize=7, markeredgewidth=1.8, zorder=4, clip_on=False)
         note = f"{plays[row] / plays.sum():.0%}" + ("" if rejection is None else f", rejected in {rejection.round:,}")
         ax.text(1.01, row, note, transform=ax.get_yaxis_transform(), va="center", fontsize=9)
-    ax.set_yticks(range(len(names)), [plain(name) for name in names])
-    ax.set_ylim(len(names) - 0.5, -0.5)
+    rows(ax, names)
     ax.set_xlim(0.5, rounds + 0.5)
-    ax.set_xlabel("round")
-    return tidy(ax, "x")
+    return tidy(ax, "round", grid="x")

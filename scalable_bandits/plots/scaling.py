@@ -10,7 +10,7 @@ import numpy as np
 from scalable_bandits import checks
 from scalable_bandits.analysis import Curve, curves, exponent, horizons_of, numeric_axes, policies_of
 from scalable_bandits.analysis.exponents import MISFIT
-from scalable_bandits.plots.style import axes, legend, line, logarithmic, plain, tidy
+from scalable_bandits.plots.style import axes, legend, line, logarithmic, panels, plain, tidy
 
 if TYPE_CHECKING:
     import xarray
@@ -86,10 +86,8 @@ def scaling(
                 scaled = scaled._replace(x=np.arange(len(one.x), dtype=np.float64))
             _draw(scaled, number, None if apart else _span(span, over), over, ax, (expected or {}).get(one.policy))
     logarithmic(ax, "y" if apart else "both")
-    ax.set_xlabel(over)
     unit = result.attrs.get("unit", "units of y")
-    ax.set_ylabel(f"cumulative regret\n({unit})" if quantity == "regret" else label)
-    return tidy(ax)
+    return tidy(ax, over, f"cumulative regret\n({unit})" if quantity == "regret" else label)
 
 
 def _span(span: str | None, over: str) -> str:
@@ -136,15 +134,13 @@ def scaling_figure(result: xarray.Dataset, expected: Expected | None = None) -> 
     expected
         Exponents of the theory, by "round" or axis, then by quantity, then by policy.
     """
-    from matplotlib.figure import Figure
-
     drawn = scaling_panels(result)
     rows: dict[str, list[tuple[str, str]]] = {}
     for case, quantity, over in drawn:
         rows.setdefault(case, []).append((quantity, over))
     columns = max(map(len, rows.values()), default=1)
-    figure = Figure(figsize=(4.9 * columns, 4.0 * max(len(rows), 1) + 0.6), layout="constrained", dpi=130)
-    boxes = figure.subplots(max(len(rows), 1), columns, squeeze=False)
+    shape = max(len(rows), 1), columns
+    figure, boxes = panels(shape, (4.9 * columns, 4.0 * shape[0] + 0.6))
     for row, (case, pairs) in zip(boxes, rows.items(), strict=False):
         for ax, (quantity, over) in zip(row, pairs, strict=False):
             scaling(result, quantity, over, case, ax, expected=(expected or {}).get(over, {}).get(quantity))

@@ -12,7 +12,7 @@ from scalable_bandits import analysis, checks
 from scalable_bandits.analysis import Slice
 from scalable_bandits.analysis.slices import played_policy
 from scalable_bandits.checks import Floats
-from scalable_bandits.plots.style import COLOURS, logarithmic, plain, ticks, tidy
+from scalable_bandits.plots.style import COLOURS, logarithmic, plain, star, ticks, tidy
 from scalable_bandits.plots.tuning import shown_values, value_label
 from scalable_bandits.policies import Policy
 from scalable_bandits.runs.result import TuningResult
@@ -141,11 +141,9 @@ def _panel(one: Slice, ax: Axes, least: float) -> None:
         ax.fill_between(x, low, high, where=one.allowed, color=COLOURS[0], alpha=0.2, linewidth=0,
                         step="mid" if steps else None)  # fmt: skip
         ax.plot(x, mean, color=COLOURS[0], linewidth=1.8, drawstyle="steps-mid" if steps else "default")
-    ax.plot(one.at, at[x == one.at][:1], "*", color=COLOURS[4], markersize=12, markeredgecolor="black",
-            markeredgewidth=0.7, zorder=5, clip_on=False)  # fmt: skip
+    star(ax, one.at, at[x == one.at][:1])
     _scale(axis, ax)
-    ax.set_xlabel(plain(axis.name))
-    tidy(ax)
+    tidy(ax, plain(axis.name))
 
 
 def _scale(axis: Axis, ax: Axes) -> None:
@@ -160,15 +158,13 @@ def _scale(axis: Axis, ax: Axes) -> None:
         return
     if axis.log:
         logarithmic(ax, "x")
-    else:
-        whole = axis.values is not None and bool((axis.values == np.rint(axis.values)).all())
-        ticks(ax, 5 if max(abs(axis.low), abs(axis.high)) < 100.0 and axis.high - axis.low > 0.1 else 3, whole)
-    if axis.log:
         room = (axis.high / axis.low) ** EDGE
         ax.set_xlim(axis.low / room, axis.high * room)
-    else:
-        room = EDGE * (axis.high - axis.low)
-        ax.set_xlim(axis.low - room, axis.high + room)
+        return
+    whole = axis.values is not None and bool((axis.values == np.rint(axis.values)).all())
+    ticks(ax, 5 if max(abs(axis.low), abs(axis.high)) < 100.0 and axis.high - axis.low > 0.1 else 3, whole)
+    room = EDGE * (axis.high - axis.low)
+    ax.set_xlim(axis.low - room, axis.high + room)
 
 
 def _dots(policy: Policy, one: Slice, ax: Axes) -> None:
@@ -176,11 +172,11 @@ def _dots(policy: Policy, one: Slice, ax: Axes) -> None:
     told = policy.observations
     if told is None or not len(told.x):
         return
-    from matplotlib.colors import to_rgba
+    from matplotlib.colors import to_rgba_array
 
     opacity = _nearness(policy, told.x, one)
     seen = opacity > FAINTEST
-    colours = np.column_stack([np.tile(to_rgba(COLOURS[1])[:3], (int(seen.sum()), 1)), opacity[seen]])
+    colours = to_rgba_array(COLOURS[1], opacity[seen])
     ax.scatter(told.x[seen, one.dimension], told.y[seen], s=16, color=colours, linewidth=0, zorder=4)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 from scalable_bandits import checks
 
 if TYPE_CHECKING:
+    import xarray
     from matplotlib.axes import Axes
 
 # Palette of Okabe & Ito, chosen for colour-blind readers. A policy has the same colour in every figure.
@@ -28,12 +30,40 @@ def axes(ax: Axes | None, size: tuple[float, float] = (6.4, 4.2)) -> Axes:
     return made
 
 
-def tidy(ax: Axes, grid: Literal["both", "x", "y"] = "both") -> Axes:
-    """Give axes a faint grid and remove the upper and right border."""
+def tidy(ax: Axes, x: str | None = None, y: str | None = None, grid: Literal["both", "x", "y"] = "both") -> Axes:
+    """Label axes where labels are given, and give them a faint grid but no upper and right border."""
+    ax.set(**{f"{axis}label": label for axis, label in (("x", x), ("y", y)) if label is not None})
     ax.grid(axis=grid, alpha=0.25)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
     return ax
+
+
+def rows(ax: Axes, names: Iterable[object]) -> None:
+    """Name the rows of bars, the first at the top."""
+    labels = [plain(name) for name in names]
+    ax.set_yticks(range(len(labels)), labels)
+    ax.set_ylim(len(labels) - 0.5, -0.5)
+
+
+def star(ax: Axes, x: Any, y: Any, label: str | None = None) -> None:
+    """Mark a point by a star."""
+    ax.plot(x, y, "*", color=COLOURS[4], markersize=13, markeredgecolor="black", markeredgewidth=0.8, zorder=5,
+            clip_on=False, label=label)  # fmt: skip
+
+
+def panels(shape: tuple[int, int], size: tuple[float, float], layout: str = "constrained", **options: Any) -> Any:
+    """Return a figure of a size in inches, and the axes (rows, columns) of its panels."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout=layout, dpi=130)  # type: ignore[arg-type]
+    return figure, figure.subplots(*shape, squeeze=False, **options)
+
+
+def replicates(result: xarray.Dataset) -> str:
+    """Return in words of how many replicates a figure shows the mean."""
+    count = result.sizes["replicate"]
+    return f"mean of {count} replicate{'s' * (count > 1)}"
 
 
 def logarithmic(ax: Axes, which: Literal["both", "x", "y"] = "both") -> None:
@@ -49,11 +79,8 @@ def logarithmic(ax: Axes, which: Literal["both", "x", "y"] = "both") -> None:
             low, high = sorted(self.axis.get_view_interval())
             return f"{x:,.6g}" if label and low > 5e-4 and high < 9e5 else label
 
-    if which != "y":
-        ax.set_xscale("log")
-    if which != "x":
-        ax.set_yscale("log")
     for axis in {"both": (ax.xaxis, ax.yaxis), "x": (ax.xaxis,), "y": (ax.yaxis,)}[which]:
+        ax.set(**{f"{axis.axis_name}scale": "log"})
         axis.set_major_formatter(Plain())
         axis.set_minor_formatter(Plain(labelOnlyBase=False, minor_thresholds=(1.0, 0.4)))
 

@@ -9,7 +9,7 @@ import numpy as np
 from scalable_bandits import analysis, checks
 from scalable_bandits.analysis import NORMAL, Importance
 from scalable_bandits.checks import Floats
-from scalable_bandits.plots.style import COLOURS, axes, legend, logarithmic, plain, ticks, tidy
+from scalable_bandits.plots.style import COLOURS, axes, legend, logarithmic, rows, ticks, tidy
 from scalable_bandits.policies import Policy
 from scalable_bandits.runs.result import TuningResult
 
@@ -121,13 +121,9 @@ def history(found: TuningResult, ax: Axes | None = None, *, log: bool | None = N
                 transform=ax.get_xaxis_transform(), label="failed", clip_on=False)  # fmt: skip
     ax.set_xlim(0.5, max(len(numbers), 1) + 0.5)
     ticks(ax, whole=True)
-    ax.set_xlabel("evaluation")
-    ax.set_ylabel(value_label(found.minimize))
-    if found.minimize:
-        legend(ax, loc="upper right", bbox_to_anchor=(1.0, 0.96))
-    else:
-        legend(ax, loc="lower right", bbox_to_anchor=(1.0, 0.04))
-    return tidy(ax)
+    place = ("upper right", 0.96) if found.minimize else ("lower right", 0.04)
+    legend(ax, loc=place[0], bbox_to_anchor=(1.0, place[1]))
+    return tidy(ax, "evaluation", value_label(found.minimize))
 
 
 def _measured(numbers: Any, values: Floats, found: TuningResult, log: bool | None, ax: Axes) -> None:
@@ -174,15 +170,14 @@ def importance(found: Policy | TuningResult | Importance, ax: Axes | None = None
     shares = found if isinstance(found, Importance) else analysis.importance(found)
     order = np.argsort(-shares.total, kind="stable")[:MOST_BARS]
     ax = axes(ax, (6.4, 1.3 + 0.34 * len(order)))
-    rows = np.arange(len(order))
+    bars = np.arange(len(order))
     lines: Any = {"ecolor": "black", "elinewidth": 0.9, "capsize": 2.0}
-    ax.barh(rows, shares.total[order], xerr=NORMAL * shares.total_error[order], height=0.7, color=COLOURS[5],
+    ax.barh(bars, shares.total[order], xerr=NORMAL * shares.total_error[order], height=0.7, color=COLOURS[5],
             alpha=0.55, label="with interactions", error_kw=lines)  # fmt: skip
-    ax.barh(rows, np.maximum(shares.first[order], 0.0), height=0.36, color=COLOURS[0], label="alone")
-    ax.set_yticks(rows, [plain(shares.names[i]) for i in order])
-    ax.set_ylim(len(order) - 0.5, -0.5)
+    ax.barh(bars, np.maximum(shares.first[order], 0.0), height=0.36, color=COLOURS[0], label="alone")
+    rows(ax, [shares.names[i] for i in order])
     ax.set_xlim(0.0, max(1.0, float((shares.total + NORMAL * shares.total_error).max())))
     left_out = len(shares.names) - len(order)
-    ax.set_xlabel("share of the variance" + (f"\n({left_out} less important parameters left out)" if left_out else ""))
+    note = f"\n({left_out} less important parameters left out)" if left_out else ""
     legend(ax, loc="lower right")
-    return tidy(ax, "x")
+    return tidy(ax, f"share of the variance{note}", grid="x")

@@ -31,9 +31,8 @@ def test_cells_and_plays_are_drawn(name):
     policy, function, candidates = played(space)
     ax = plots.partition(policy, function, candidates, Figure().subplots())
     leaves = [element for element in policy.cover if element.split is None]
-    drawn = [patch for patch in ax.patches if isinstance(patch, Rectangle) and patch.get_fill()]
-    outlines = [patch for patch in ax.patches if isinstance(patch, Rectangle) and not patch.get_fill()]
-    boxes = sorted((*patch.get_xy(), patch.get_width(), patch.get_height()) for patch in outlines)
+    drawn = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
+    boxes = sorted((*patch.get_xy(), patch.get_width(), patch.get_height()) for patch in drawn)
     expected = sorted((*element.lower, *(element.upper - element.lower)) for element in leaves)
     np.testing.assert_allclose(boxes, expected)
     shades = {(*patch.get_xy(), patch.get_width()): patch.get_facecolor()[3] for patch in drawn}
