@@ -89,7 +89,7 @@ def public():
     found = {}
     for module in modules:
         names = getattr(module, "__all__", None) or [
-            name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__
+            name for name, value in vars(module).items() if getattr(value, "__module__", "").startswith(module.__name__)
         ]
         for name in names:
             value = getattr(module, name)
