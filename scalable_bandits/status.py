@@ -95,7 +95,7 @@ def status(place: Any) -> Status:
         last = run.read(max(len(run) - 1, 0), names=["cumulative_regret"]) if "cumulative_regret" in series else {}
         regret = float(last["cumulative_regret"][-1]) if last and len(run) else math.nan
         smallest, largest, x = _extremes(run)
-        state, size = _state(run), run.size()
+        state, size = _state(run), run.location.size()
     except (StoreError, OSError) as error:
         nothing = math.nan
         return Status(str(place), "", "", 0, None, str(error), nothing, None, nothing, nothing, nothing, False, 0)

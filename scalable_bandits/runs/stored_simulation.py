@@ -19,7 +19,7 @@ from scalable_bandits.runs.evaluations import check_fresh
 from scalable_bandits.runs.play import Play
 from scalable_bandits.runs.thinning import Keep, Thinning, rounds_played
 from scalable_bandits.runs.trajectory import SERIES, Trajectory
-from scalable_bandits.store import Durability, Field, ObservationStore, StoreError
+from scalable_bandits.store import Durability, Field, ObservationStore, StoreDamaged, StoreError
 from scalable_bandits.store.rows import Columns
 
 BLOCK_ROUNDS, BLOCK_SECONDS = 262_144, 0.25  # at most, between two writes
@@ -58,9 +58,12 @@ class StoredSimulation:
 
     def _stored_keep(self, keep: Keep) -> Keep:
         """Return which rounds the store keeps, or will keep if there is no run yet; refuse others than it has."""
-        specification = ObservationStore.peek(self.place)
-        if specification is None:
+        try:
+            specification = ObservationStore.open(self.place).specification
+        except FileNotFoundError:
             return thinning.default(self.horizon) if keep is None else keep
+        except (FileExistsError, StoreDamaged):  # opening it for writing says why
+            specification = {}
         stored: Keep = specification.get("keep", "all")
         if "environment" in specification and keep not in (None, stored):  # opening another run says what it is
             checks.refuse("keep", keep, f"{stored!r} as in the store, or None")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
@@ -18,7 +17,7 @@ from scalable_bandits.store.locations import Location
 from scalable_bandits.store.rows import Columns, Rows
 
 THREADS = 4  # number of threads that write the fields of a chunk
-REPLACED = "its checksum is not that of what was written: the file was replaced by another"
+REPLACED = "its checksum is not that of what was written: the file is missing, or was replaced by another"
 
 
 def checksum(values: NDArray[np.generic]) -> int:
@@ -53,9 +52,9 @@ class Arrays:
         self._recent: dict[str, tuple[int, int, NDArray[Any]]] = {}  # first and last round, and rows, by field
         self.jobs: list[Future[None]] = []
 
-    def _open(self, name: str, length: int, strict: bool = False) -> zarr.Array[Any]:
+    def _open(self, name: str, length: int) -> zarr.Array[Any]:
         document = field_document(self._fields[name], self._size, length, self._location.separator)
-        return self._location.column(name, document, strict)
+        return self._location.column(name, document)
 
     def bounds(self, number: int) -> tuple[int, int]:
         """Return the numbers of rounds before a chunk and up to its end."""
@@ -94,7 +93,7 @@ class Arrays:
     def _unchecked(self, name: str, start: int, stop: int) -> NDArray[Any]:
         """Read rows (k, ...) of one field, or numbers of rounds, without a comparison."""
         try:
-            return np.asarray(self._open(name, -(-stop // self._size) * self._size, strict=True)[start:stop])
+            return np.asarray(self._open(name, -(-stop // self._size) * self._size)[start:stop])
         except Exception as error:  # codecs raise errors of any class
             for first in range(start, stop, self._size) if stop - start > self._size else ():
                 self._unchecked(name, first, min(first + self._size, stop))  # raises for the damaged one
@@ -121,19 +120,16 @@ class Arrays:
         return ""
 
     def check(self, thorough: bool) -> None:
-        """Raise StoreDamaged if a chunk of a field is missing or, with `thorough`, damaged."""
+        """Raise StoreDamaged if a chunk of a field is lost: of those that are missing or, with `thorough`, of all."""
         for name in self._fields:
-            for number in self._missing(name) if name != ROUND.name else ():
-                raise self._damaged(name, number, f"the chunk {self.key(name, number)} is missing")
-        for number in range(-(-self._contents.state.rounds // self._size) if thorough else 0):
-            for name in self._fields:
-                if name != ROUND.name:
-                    self.read(name, *self.bounds(number))
+            for number in self._suspects(name, thorough) if name != ROUND.name else ():
+                self.read(name, *self.bounds(number))
 
-    def _missing(self, name: str) -> Iterator[int]:
-        """Yield the numbers of chunks whose key does not exist."""
-        there, count = set(self._location.files(f"{name}/")), -(-self._contents.state.rounds // self._size)
-        return (number for number in range(count) if self.key(name, number) not in there)
+    def _suspects(self, name: str, thorough: bool) -> list[int]:
+        """Return the numbers of the chunks whose key does not exist; with `thorough`, of all chunks."""
+        there = set() if thorough else set(self._location.files(f"{name}/"))
+        count = -(-self._contents.state.rounds // self._size)
+        return [number for number in range(count) if self.key(name, number) not in there]
 
     def block(self, name: str, block_id: tuple[int, ...]) -> NDArray[Any]:
         """Return a chunk (k, ...) of a field, for dask."""
@@ -180,13 +176,10 @@ class Arrays:
 
     def renumber(self, thorough: bool) -> list[str]:
         """Write the numbers of rounds again where their chunk is missing or, with `thorough`, damaged; say which."""
-        count = -(-self._contents.state.rounds // self._size)
-        if not thorough and next(self._missing(ROUND.name), None) is None:
-            return []
         repairs = []
-        for number in (number for number in range(count) if self.problem(ROUND.name, number)):
-            start, stop = self.bounds(number)
-            end = min((number + 1) * self._size, self.length)
-            self._write(ROUND.name, start, end, np.arange(start + 1, stop + 1))
-            repairs.append(f"the numbers of rounds {start + 1} to {stop} were written again")
+        for number in self._suspects(ROUND.name, thorough):
+            if self.problem(ROUND.name, number):
+                start, stop = self.bounds(number)
+                self._write(ROUND.name, start, min((number + 1) * self._size, self.length), np.arange(start, stop) + 1)
+                repairs.append(f"the numbers of rounds {start + 1} to {stop} were written again")
         return repairs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from scalable_bandits.store.layout import (
     documents,
 )
 from scalable_bandits.store.ledger import read_document
-from scalable_bandits.store.locations import COMMITTED, METADATA, locate
+from scalable_bandits.store.locations import COMMITTED, INPUTS, METADATA, locate
 from scalable_bandits.store.reader import StoredRun, read_contents
 
 
@@ -49,63 +49,59 @@ def check_run(place: Any) -> Iterator[Part]:
     except StoreError as error:
         yield Part(location.name, str(error))
         return
-    for problem in run.problems:
-        name, _, why = problem.partition(": ")
-        yield Part(name, why)
-    if not run.problems:
-        yield Part(f"{len(run):,} rounds, {len(run.tickets):,} evaluations in {run.location.ledger_file}", "")
-    yield from _metadata(run)
-    yield from _arrays(run)
-    yield from _inputs(run)
+    whole = f"{len(run):,} rounds, {len(run.tickets):,} evaluations in {location.ledger_file}"
+    chunks = f"{len(run.contents.chunks)} chunk(s) of {len(run.fields)} fields"
+    yield from _parts([tuple(problem.partition(": ")[::2]) for problem in run.problems], whole)
+    yield from _parts(list(_metadata(run)), "the metadata of all arrays", mended=True)
+    yield from _parts(list(_arrays(run)), chunks)
+    inputs = {described["array"]: described for described in described_arrays(run.specification)}
+    yield from _parts(list(_inputs(run, inputs)), f"{len(inputs)} array(s) of the specification" if inputs else "")
     yield from _checkpoints(run)
 
 
-def _metadata(run: StoredRun) -> Iterator[Part]:
+def _parts(problems: Sequence[Sequence[str]], whole: str, mended: bool = False) -> Iterator[Part]:
+    """Yield the damaged files; or, where none is damaged, what is whole."""
+    for file, why in problems:
+        yield Part(file, why, mended or file.startswith(f"{ROUND.name}/"))
+    if whole and not problems:
+        yield Part(whole, "")
+
+
+def _metadata(run: StoredRun) -> Iterator[tuple[str, str]]:
     """Check the metadata of groups and arrays, which other programs read."""
     location, rounds = run.location, run.contents.state.rounds
-    problems = read_document(location).problems if location.keeps_tickets else []
+    for problem in read_document(location).problems if location.keeps_tickets else []:
+        file, _, why = problem.partition(": ")
+        yield file, why
     for path, expected in documents(location, run.attributes, rounds).items():
-        if wrong := compare(location, path, expected):
-            problems.append(f"{path}/{METADATA}: {wrong}".lstrip("/"))
+        if why := compare(location, path, expected):
+            yield f"{path}/{METADATA}".lstrip("/"), why
     try:
-        array = location.column(COMMITTED, count_document({}), strict=True)
+        array = location.column(COMMITTED, count_document({}))
         count: Any = int(np.asarray(array[()]))
         expected_count = len(run) if run.orderly else rounds
         why = "" if count == expected_count or location.writer() else f"it says {count} rounds, not {expected_count}"
     except Exception as error:  # codecs raise errors of any class
         why = f"it cannot be read ({one_line(error)})"
-    problems += [f"{COMMITTED}/c: {why}"] if why else []
-    for problem in problems:
-        name, _, why = problem.partition(": ")
-        yield Part(name, why, mended=True)
-    if not problems:
-        yield Part("the metadata of all arrays", "")
+    if why:
+        yield f"{COMMITTED}/c", why
 
 
-def _arrays(run: StoredRun) -> Iterator[Part]:
-    """Check every chunk of every field."""
-    bad, numbers = False, sorted(run.contents.chunks)
-    for number in numbers:
+def _arrays(run: StoredRun) -> Iterator[tuple[str, str]]:
+    """Check every chunk of every field, and of the numbers of rounds, which are made again where they are damaged."""
+    for number in sorted(run.contents.chunks):
         for name in (*(field.name for field in run.fields), ROUND.name):
             if why := run.arrays.problem(name, number):
-                bad = True
-                yield Part(run.arrays.key(name, number), why, mended=name == ROUND.name)
-    if not bad:
-        yield Part(f"{len(numbers)} chunk(s) of {len(run.fields)} fields", "")
+                yield run.arrays.key(name, number), why
 
 
-def _inputs(run: StoredRun) -> Iterator[Part]:
+def _inputs(run: StoredRun, inputs: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     """Check the long arrays of the specification."""
-    described = {array["array"]: array for array in described_arrays(run.specification)}
-    bad = False
-    for array in described.values():
+    for digest, described in inputs.items():
         try:
-            run.input(array)
+            run.input(described)
         except StoreDamaged as error:
-            bad = True
-            yield Part(f"inputs/{array['array']}", str(error))
-    if described and not bad:
-        yield Part(f"{len(described)} array(s) of the specification", "")
+            yield f"{INPUTS}/{digest}", str(error)
 
 
 def _checkpoints(run: StoredRun) -> Iterator[Part]:
@@ -117,5 +113,4 @@ def _checkpoints(run: StoredRun) -> Iterator[Part]:
                 checkpoints.load_arrays(run.location, key)
             except ValueError as error:
                 why = str(error)
-        rounds = f", after {header.rounds:,} rounds" if not why else ""
-        yield Part(f"{key}{rounds}", why, mended=True)
+        yield Part(key if why else f"{key}, after {header.rounds:,} rounds", why, mended=True)

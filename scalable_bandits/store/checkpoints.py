@@ -33,6 +33,10 @@ class Header(NamedTuple):
     run: str  # name of the run
     problem: str = ""  # damage; empty if it can be read
 
+    def fits(self, stamp: str, run: str) -> bool:
+        """Whether a policy of this version can go on with it."""
+        return (self.problem, self.stamp, self.run) == ("", stamp, run)
+
 
 def save_arrays(location: Location, key: str, header: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write arrays (...,) of any shape and plain data as one file, in place of what the key has."""
@@ -83,10 +87,9 @@ def save(location: Location, rounds: int, state: Mapping[str, NDArray[Any]], sta
     """
     useful = {
         key: held.rounds for key, held in read_headers(location).items()
-        if not held.problem and (held.run, held.stamp) == (run, stamp) and held.rounds <= rounds
+        if held.fits(stamp, run) and held.rounds <= rounds
     }  # fmt: skip
-    key = next((each for each in KEYS if each not in useful), None) or min(KEYS, key=lambda each: useful[each])
-    save_arrays(location, key, [rounds, stamp, run], state)
+    save_arrays(location, min(KEYS, key=lambda key: useful.get(key, -1)), [rounds, stamp, run], state)
 
 
 def read_headers(location: Location) -> dict[str, Header]:
@@ -99,13 +102,6 @@ def read_headers(location: Location) -> dict[str, Header]:
             if str(error) != "it is missing":
                 found[key] = Header(0, "", "", str(error))
     return found
-
-
-def set_aside(location: Location, key: str, why: str) -> None:
-    """Set a damaged checkpoint aside, with a warning."""
-    where = location.set_aside(key)
-    text = f"the checkpoint {key} cannot be used ({why}) and was {where}"
-    checks.warn(f"store {location.name}: {text}; the other one or the observations are used")
 
 
 class Restorable(Protocol):
@@ -135,18 +131,17 @@ def restore(location: Location, most: int, stamp: str, run: str, target: Restora
         New policy without observations.
     """
     headers = read_headers(location)
-    for key, held in headers.items():
-        if held.problem or held.run != run:
-            set_aside(location, key, held.problem or "it is another run's")
-    fits = {
-        key: held.rounds for key, held in headers.items() if (held.problem, held.run, held.stamp) == ("", run, stamp)
+    damage = {
+        key: held.problem or "it is another run's" for key, held in headers.items() if held.problem or held.run != run
     }
+    usable = [key for key, held in headers.items() if held.fits(stamp, run) and held.rounds <= most]
     fresh: State | None = None
-    for key in sorted((key for key in fits if fits[key] <= most), key=lambda each: fits[each], reverse=True):
+    found = 0
+    for key in sorted(usable, key=lambda key: headers[key].rounds, reverse=True):
         try:
-            _, state = load_arrays(location, key)
+            state = load_arrays(location, key)[1]
         except ValueError as error:
-            set_aside(location, key, str(error))
+            damage[key] = str(error)
             continue
         if fresh is None:  # copies, since the arrays may be the policy's own
             fresh = {name: held.copy() for name, held in target.state().items()}
@@ -154,7 +149,11 @@ def restore(location: Location, most: int, stamp: str, run: str, target: Restora
             target.restore(state)
         except Exception as error:  # a whole checkpoint of another policy: any error is possible
             target.restore(fresh)
-            set_aside(location, key, f"the policy does not fit it: {error!r}")
+            damage[key] = f"the policy does not fit it: {error!r}"
             continue
-        return fits[key]
-    return 0
+        found = headers[key].rounds
+        break
+    for key, why in damage.items():
+        text = f"the checkpoint {key} cannot be used ({why}) and was {location.set_aside(key)}"
+        checks.warn(f"store {location.name}: {text}; the other one or the observations are used")
+    return found

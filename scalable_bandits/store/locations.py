@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 import zarr
-from zarr.abc.buffer import Buffer, BufferPrototype
-from zarr.abc.store import ByteRequest, Store
+from zarr.abc.buffer import Buffer
+from zarr.abc.store import Store
 from zarr.buffer import default_buffer_prototype
 from zarr.core.sync import sync
-from zarr.storage import FsspecStore, LocalStore, StorePath, WrapperStore
+from zarr.storage import FsspecStore, LocalStore, StorePath
 
 from scalable_bandits import checks
-from scalable_bandits.store.errors import StoreDamaged, StoreLocked
+from scalable_bandits.store.errors import StoreLocked
 from scalable_bandits.store.files import make_directory, refuse_links, replace_file
 
 if TYPE_CHECKING:
@@ -43,16 +43,6 @@ _CHUNK = re.compile(r"/c([./]\d+)*$")  # end of the key of a chunk
 
 
 # ---- zarr stores
-
-
-class StrictStore(WrapperStore[Store]):
-    """Read-only view of a zarr store in which a missing chunk is an error instead of a block of fill values."""
-
-    async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
-        found = await self._store.get(key, prototype, byte_range)
-        if found is None and _CHUNK.search(key):
-            raise StoreDamaged(f"the chunk {key} is missing")
-        return found
 
 
 class DurableStore(LocalStore):
@@ -227,7 +217,7 @@ class Location:
         ValueError
             If they are not a JSON object.
         """
-        data = self.get(f"{path}/{METADATA}" if path else METADATA)
+        data = self.get(f"{path}/{METADATA}".lstrip("/"))
         if data is None:
             return None
         try:
@@ -240,16 +230,11 @@ class Location:
 
     def put_document(self, path: str, document: Mapping[str, Any]) -> None:
         """Write the metadata of an array or group."""
-        self.put(f"{path}/{METADATA}" if path else METADATA, json.dumps(document).encode())
+        self.put(f"{path}/{METADATA}".lstrip("/"), json.dumps(document).encode())
 
-    def column(self, path: str, document: Mapping[str, Any], strict: bool = False) -> zarr.Array[Any]:
-        """Open an array with the given metadata, whatever metadata are stored; `strict`: as in `strict_store`."""
-        return zarr.Array.from_dict(StorePath(self.strict_store if strict else self.store, path), dict(document))
-
-    @property
-    def strict_store(self) -> Store:
-        """The zarr store for reading; a missing chunk is an error."""
-        return StrictStore(self.store.with_read_only(True))
+    def column(self, path: str, document: Mapping[str, Any]) -> zarr.Array[Any]:
+        """Open an array with the given metadata, whatever metadata are stored."""
+        return zarr.Array.from_dict(StorePath(self.store, path), dict(document))
 
     # ---- content
 
@@ -351,9 +336,8 @@ class Folder(Location):
             file.unlink()
 
     def set_aside(self, key: str) -> str:
-        aside = (self.path / key).with_name(f"{Path(key).name}.damaged")
-        (self.path / key).replace(aside)
-        return f"kept as {aside.relative_to(self.path)}"
+        (self.path / key).replace(self.path / f"{key}.damaged")
+        return f"kept as {key}.damaged"
 
     def remove_partial_files(self) -> int:
         left = list(self.path.rglob("*.partial"))

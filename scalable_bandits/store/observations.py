@@ -191,29 +191,6 @@ class ObservationStore(StoredRun):
             checks.warn(f"store {location.name}: {'; '.join(store.repairs)}")
         return store
 
-    @classmethod
-    def peek(cls, place: Any) -> dict[str, Any] | None:
-        """Return the specification of the run in a place without reading the run; None if there is nothing.
-
-        Parameters
-        ----------
-        place
-            Folder, URL that zarr can open, or zarr store.
-
-        Returns
-        -------
-        dict or None
-            Specification; empty if it cannot be read: `open` says why.
-        """
-        location = locate(place)
-        with store_errors(location.name, "reading its attributes"):
-            try:
-                return dict(read_contents(location).attributes["specification"])
-            except FileNotFoundError:
-                return None
-            except (FileExistsError, StoreDamaged):
-                return {}
-
     # ---- opening
 
     @staticmethod

@@ -278,7 +278,7 @@ class StoredRun:
         """
         path = f"{INPUTS}/{described['array']}"
         try:
-            stored: Any = zarr.open_array(self.location.strict_store, mode="r", path=path)
+            stored: Any = zarr.open_array(self.location.store, mode="r", path=path)
             if (list(stored.shape), stored.dtype.name) != (described["shape"], described["dtype"]):
                 raise ValueError("its shape or dtype is wrong")  # before room is made for it
             array = np.asarray(stored[...])
@@ -290,10 +290,6 @@ class StoredRun:
             text = f"{path}: an array of the specification cannot be read ({why}); {hint}"
             raise StoreDamaged(f"store {self.location.name}: {text}")
         return array
-
-    def size(self) -> int | None:
-        """Return the number of bytes on disk; None if unknown."""
-        return self.location.size()
 
 
 def columns_of(tickets: Sequence[Ticket], fields: Iterable[Field]) -> Columns:
