@@ -107,7 +107,7 @@ def minimize(
     {'depth': 5}
     """
     return Tuning(
-        minimize=True, function=function, policy=policy_for(space_or_policy, seed, True),
+        minimize=True, function=function, policy=_policy_for(space_or_policy, seed, True),
         plan=EvaluationPlan(budget, parallel, retries, seconds, timeout), on=on, progress=progress,
         callbacks=callbacks, stop=stop, warm_start=warm_start,
     ).play(store, durability)  # fmt: skip
@@ -142,29 +142,14 @@ def maximize(
     True
     """
     return Tuning(
-        minimize=False, function=function, policy=policy_for(space_or_policy, seed, False),
+        minimize=False, function=function, policy=_policy_for(space_or_policy, seed, False),
         plan=EvaluationPlan(budget, parallel, retries, seconds, timeout), on=on, progress=progress,
         callbacks=callbacks, stop=stop, warm_start=warm_start,
     ).play(store, durability)  # fmt: skip
 
 
-def policy_for(space_or_policy: Any, seed: int, minimize: bool) -> Policy:
-    """Return the policy that was given, or the default one of the space that was given.
-
-    Parameters
-    ----------
-    space_or_policy
-        Policy, space, or dict of parameters by name.
-    seed
-        Seed of the default policy.
-    minimize
-        Whether smaller values are better.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If it is none of these, the space is not valid or has no coordinates, or a seed comes with a policy.
-    """
+def _policy_for(space_or_policy: Any, seed: int, minimize: bool) -> Policy:
+    """Return the policy that was given, or the default one of the space that was given."""
     if isinstance(space_or_policy, Policy):
         if seed != 0:
             checks.refuse("seed", seed, "0 with a policy, which has its own")

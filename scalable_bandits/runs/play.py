@@ -58,14 +58,16 @@ class Play:
         """Return the function from candidate and round to f, by a table where there is one."""
         policy, environment = self.policy, self.environment
         space = policy.finite_space
-        if policy.domain.whole_box:
-            return lambda candidate, t: float(environment.evaluate(policy.finite_space.points([candidate]))[0])
-        if environment.changing:
+        if environment.changing and not policy.domain.whole_box:
             return lambda candidate, t: float(environment.table(t)[candidate])
-        if space.size > TABLE_LIMIT or not environment.tabulated:
-            return lambda candidate, t: float(environment.evaluate(space.points([candidate]))[0])
+
+        def evaluate(candidate: int, t: int = 0) -> float:  # the points of a whole box grow in number
+            return float(environment.evaluate(policy.finite_space.points([candidate]))[0])
+
+        if policy.domain.whole_box or space.size > TABLE_LIMIT or not environment.tabulated:
+            return evaluate
         if not environment.in_advance(space.size, rounds):
-            once = functools.cache(lambda candidate: float(environment.evaluate(space.points([candidate]))[0]))
+            once = functools.cache(evaluate)
             return lambda candidate, t: once(candidate)
         table = environment.table() if space == environment.space else environment.evaluate(space.points())
         if isinstance(space, FiniteSpace) and space.distinct:  # otherwise a choice is mapped to the first of its equals

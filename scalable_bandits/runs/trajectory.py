@@ -31,6 +31,11 @@ class RegretCurve(NamedTuple):
     cumulative_regret: Floats  # (k,) in units of y
 
 
+def _column(name: str, meaning: str) -> Any:
+    """Return the property that reads a column of a trajectory."""
+    return property(lambda run: run._read(name), doc=meaning)
+
+
 class Trajectory:
     """Trajectory of a simulation, with arrays (k,) over rounds; those of a stored run are read at each access.
 
@@ -51,6 +56,18 @@ class Trajectory:
     specification
         Policy and environment, as plain data.
     """
+
+    candidate: Indices = _column("candidate", "Numbers (k,) of the candidates played.")
+    y: Floats = _column("y", "Observations (k,), in units of y.")
+    value: Floats = _column("value", "Noise-free values (k,) of the points played, in units of y.")
+    regret: Floats = _column("regret", "Regrets (k,), optimum minus value, in units of y.")
+    cumulative_regret: Floats = _column(
+        "cumulative_regret", "Sums (k,) of the regrets of all rounds up to each, in units of y."
+    )
+    width: Floats = _column("width", "Confidence widths (k,) of the policy in each round; NaN for a policy without.")
+    information_gain: Floats = _column(
+        "information_gain", "Information gains (k,) in the width of each round, in nats; NaN for a policy without."
+    )
 
     def __init__(
         self,
@@ -96,41 +113,6 @@ class Trajectory:
     def round(self) -> Indices:
         """Numbers (k,) of the rounds in the arrays."""
         return np.arange(self.first_round, self.first_round + len(self)) if self._kept is None else self._kept
-
-    @property
-    def candidate(self) -> Indices:
-        """Numbers (k,) of the candidates played."""
-        return self._read("candidate")
-
-    @property
-    def y(self) -> Floats:
-        """Observations (k,), in units of y."""
-        return self._read("y")
-
-    @property
-    def value(self) -> Floats:
-        """Noise-free values (k,) of the points played, in units of y."""
-        return self._read("value")
-
-    @property
-    def regret(self) -> Floats:
-        """Regrets (k,), optimum minus value, in units of y."""
-        return self._read("regret")
-
-    @property
-    def cumulative_regret(self) -> Floats:
-        """Sums (k,) of the regrets of all rounds up to each, in units of y."""
-        return self._read("cumulative_regret")
-
-    @property
-    def width(self) -> Floats:
-        """Confidence widths (k,) of the policy in each round; NaN for a policy without."""
-        return self._read("width")
-
-    @property
-    def information_gain(self) -> Floats:
-        """Information gains (k,) in the width of each round, in nats; NaN for a policy without."""
-        return self._read("information_gain")
 
     def curve(self, points: int = 500, log: bool = False) -> RegretCurve:
         """Return the cumulative regret at some rounds, the last one included, without loading the run.
