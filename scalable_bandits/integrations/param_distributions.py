@@ -20,8 +20,9 @@ LONGEST_LABEL = 60
 
 
 class Target(NamedTuple):
-    """Where the values of a parameter of the space go."""
+    """Parameter of the space, and where its values go."""
 
+    parameter: Parameter
     name: str  # name for `set_params`; empty for the parameter that selects a dict
     labelled: Mapping[str, Any] | None = None  # values by label; None if the setting has the values themselves
 
@@ -60,69 +61,56 @@ class ParameterMap:
         """
         check_whole("param_distributions", given)
         if isinstance(given, SearchSpace):
-            return cls(given, {name: Target(name) for name in given.names})
-        if isinstance(given, Mapping):
-            return cls._of_dicts([given])
-        if isinstance(given, Sequence) and given and all(isinstance(each, Mapping) for each in given):
-            return cls._of_dicts(given)
-        checks.refuse("param_distributions", given, ALLOWED)
-
-    @classmethod
-    def _of_dicts(cls, dicts: Sequence[Mapping[str, Any]]) -> Self:
+            return cls(given, {name: Target(kind, name) for name, kind in zip(given.names, given.kinds, strict=True)})
+        dicts = [given] if isinstance(given, Mapping) else given
+        if not isinstance(dicts, Sequence) or not dicts or not all(isinstance(each, Mapping) for each in dicts):
+            checks.refuse("param_distributions", given, ALLOWED)
         for each in dicts:
             if not each or not all(isinstance(name, str) and name for name in each):
                 checks.refuse("param_distributions", each, "at least one parameter, with names that are strings")
-        described = [{name: _described(name, value) for name, value in each.items()} for each in dicts]
-        if len(dicts) == 1:
-            return cls._of_described(described[0])
-        found: dict[str, _DescribedSearch] = {SELECTOR: _DescribedSearch(Categorical(range(len(dicts))), Target(""))}
-        for number, each in enumerate(described):
-            for name, given in each.items():
-                if all(_are_same(other.get(name), given) for other in described):
-                    found[name] = given
-                    continue
-                if given.parameter.when is not None:
-                    allowed = "a parameter without `when`, or a SearchSpace instead of several dicts"
-                    checks.refuse(f"param_distributions[{number}][{name!r}]", given.parameter, allowed)
-                only_here = attrs.evolve(given.parameter, when={SELECTOR: number})
-                found[f"{name} [{number}]"] = given._replace(parameter=only_here)
-        return cls._of_described(found)
-
-    @classmethod
-    def _of_described(cls, described: Mapping[str, _DescribedSearch]) -> Self:
-        space = SearchSpace({name: each.parameter for name, each in described.items()})
-        return cls(space, {name: each.target for name, each in described.items()})
+        found = [{name: _target(name, value) for name, value in each.items()} for each in dicts]
+        targets = found[0] if len(found) == 1 else _joined(found)
+        return cls(SearchSpace({name: each.parameter for name, each in targets.items()}), targets)
 
     def arguments(self, setting: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of `set_params` of a setting of the space."""
         found = {}
         for inside, value in setting.items():
-            name, labelled = self.targets[inside]
+            _, name, labelled = self.targets[inside]
             if name:
                 found[name] = value if labelled is None else labelled[value]
         return found
 
 
-class _DescribedSearch(NamedTuple):
-    """Parameter of a space, and where its values go."""
+def _joined(dicts: Sequence[Mapping[str, Target]]) -> dict[str, Target]:
+    """Return the targets of a space in which a parameter selects one of several dicts."""
+    found = {SELECTOR: Target(Categorical(range(len(dicts))), "")}
+    for number, each in enumerate(dicts):
+        for name, given in each.items():
+            if all(_are_same(other.get(name), given) for other in dicts):
+                found[name] = given
+                continue
+            if given.parameter.when is not None:
+                allowed = "a parameter without `when`, or a SearchSpace instead of several dicts"
+                checks.refuse(f"param_distributions[{number}][{name!r}]", given.parameter, allowed)
+            only_here = attrs.evolve(given.parameter, when={SELECTOR: number})
+            found[f"{name} [{number}]"] = given._replace(parameter=only_here)
+    return found
 
-    parameter: Parameter
-    target: Target
 
-
-def _are_same(first: _DescribedSearch | None, second: _DescribedSearch) -> bool:
+def _are_same(first: Target | None, second: Target) -> bool:
     """Return whether two dicts describe a parameter alike."""
     if first is None or first.parameter != second.parameter:
         return False
-    pairs = zip((first.target.labelled or {}).values(), (second.target.labelled or {}).values(), strict=True)
+    pairs = zip((first.labelled or {}).values(), (second.labelled or {}).values(), strict=True)
     return all(one is other for one, other in pairs)
 
 
-def _described(name: str, given: Any) -> _DescribedSearch:
-    """Return the parameter of a list of values or another description, and its target."""
+def _target(name: str, given: Any) -> Target:
+    """Return the target of a list of values or another description of a parameter."""
     listed = isinstance(given, Sequence | np.ndarray) or hasattr(given, "tolist")  # pandas objects have tolist
     if isinstance(given, str | bytes) or not listed:
-        return _DescribedSearch(to_parameter(name, given), Target(name))
+        return Target(to_parameter(name, given), name)
     try:
         check_values(given)
     except ValueError as error:
@@ -130,9 +118,9 @@ def _described(name: str, given: Any) -> _DescribedSearch:
     values = [each.item() if isinstance(each, np.generic) else each for each in given]
     several = any(one == other and type(one) is not type(other) for one, other in itertools.combinations(values, 2))
     if all(_is_plain(value) for value in values) and not several:  # 1 is a feature, 1.0 are all of them
-        return _DescribedSearch(to_parameter(name, values), Target(name))
+        return Target(to_parameter(name, values), name)
     labels = _labels(values)
-    return _DescribedSearch(Categorical(labels), Target(name, dict(zip(labels, values, strict=True))))
+    return Target(Categorical(labels), name, dict(zip(labels, values, strict=True)))
 
 
 def labelled(targets: Mapping[str, Target]) -> dict[str, list[Any]]:
