@@ -12,8 +12,8 @@ import numpy as np
 import scalable_bandits as sb
 from benchmarks.measure import Line, timed
 from benchmarks.problems import policy, problem
+from benchmarks.widths import coverage
 from scalable_bandits.posteriors import SketchedEngine
-from scalable_bandits.studies.flynn2024 import coverage
 
 SMOOTH = 0.5  # lengthscale of a squared exponential kernel on the unit cube, which few points determine
 

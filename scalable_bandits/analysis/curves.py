@@ -82,9 +82,13 @@ def policies_of(result: xarray.Dataset) -> dict[str, dict[int, str]]:
     return found
 
 
-def _horizon(result: xarray.Dataset, label: str) -> int:
-    """Return the horizon of a label."""
-    return next(at for known in policies_of(result).values() for at, each in known.items() if each == label)
+def _series(result: xarray.Dataset, name: str, case: str, policy: str, horizon: int | None) -> tuple[Indices, Floats]:
+    """Return the rounds (k,) up to a horizon, that of the label if None, and a series (replicates, k) of its runs."""
+    if horizon is None:
+        horizon = next(at for known in policies_of(result).values() for at, each in known.items() if each == policy)
+    rounds = result[ROUND].values[: int(np.searchsorted(result[ROUND].values, horizon, "right"))]
+    values = result[name].sel(case=case, policy=policy).transpose("replicate", ROUND).values
+    return rounds, values[:, : len(rounds)]
 
 
 def totals(result: xarray.Dataset, case: str, policy: str, horizon: int | None = None) -> tuple[Indices, Floats]:
@@ -107,20 +111,13 @@ def totals(result: xarray.Dataset, case: str, policy: str, horizon: int | None =
         Cumulative regret (replicates, k) in units of y, NaN from the first round on that has not been played; of a
         study that keeps some rounds those that all finished runs have, or the last alone if none is finished.
     """
-    rounds = result[ROUND].values
-    if horizon is None:
-        horizon = _horizon(result, policy)
-    here = slice(0, int(np.searchsorted(rounds, horizon, "right")))
-    whole = "cumulative_regret" in result
-    series = (
-        result["cumulative_regret" if whole else REGRET].sel(case=case, policy=policy).transpose("replicate", ROUND)
-    )
-    values = series.values[:, here]
-    if not whole:
-        return rounds[here], values.cumsum(axis=1)
+    whole = "cumulative_regret" not in result
+    rounds, values = _series(result, REGRET if whole else "cumulative_regret", case, policy, horizon)
+    if whole:
+        return rounds, values.cumsum(axis=1)
     done = np.isfinite(values[:, -1])
     kept = np.isfinite(values[done]).all(axis=0) if done.any() else np.arange(values.shape[1]) == values.shape[1] - 1
-    return rounds[here][kept], values[:, kept]
+    return rounds[kept], values[:, kept]
 
 
 def bests(result: xarray.Dataset, case: str, policy: str, horizon: int | None = None) -> tuple[Indices, Floats]:
@@ -143,11 +140,7 @@ def bests(result: xarray.Dataset, case: str, policy: str, horizon: int | None = 
         Smallest regret (replicates, k) of a point played up to each round, without noise, in units of y; NaN from the
         first round on that was not played or not kept.
     """
-    rounds = result[ROUND].values
-    if horizon is None:
-        horizon = _horizon(result, policy)
-    rounds = rounds[: int(np.searchsorted(rounds, horizon, "right"))]
-    regret = result[REGRET].sel(case=case, policy=policy).transpose("replicate", ROUND).values[:, : len(rounds)]
+    rounds, regret = _series(result, REGRET, case, policy, horizon)
     whole = rounds == np.arange(1, len(rounds) + 1)
     return rounds, np.minimum.accumulate(np.where(whole, regret, np.nan), axis=1)  # NaN stays NaN
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import base64
 import io
+import os
+import platform
 from collections.abc import Iterable, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -12,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SIZE = (4.7, 3.4)  # inches; a figure of this size is readable when it is shown 370 pixels wide
+LIBRARIES = ("scalable_bandits", "numpy", "scipy", "numba", "xarray", "zarr", "dask", "matplotlib")
 DPI = 200  # dots per inch of figures that are embedded as PNG
 
 
@@ -110,3 +115,30 @@ def picture(
         figure.savefig(buffer, format=form, dpi=DPI, metadata=metadata)  # type: ignore[union-attr]
     kind = "image/png" if image else "image/svg+xml"
     return Picture(f"data:{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}", alt, caption, wide)
+
+
+def processor() -> str:
+    """Return the name of the processor; where the system does not give one, its architecture."""
+    try:
+        for entry in Path("/proc/cpuinfo").read_text().splitlines():
+            if entry.startswith("model name"):
+                return entry.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def machine() -> Block:
+    """List processor, memory, system and library versions of this process."""
+    import psutil
+
+    memory = psutil.virtual_memory().total / 2**30
+    pairs = [
+        ("processor", processor()),
+        ("cores", os.cpu_count()),
+        ("memory", f"{memory:.1f} GiB"),
+        ("system", platform.platform()),
+        ("Python", platform.python_version()),
+    ]
+    versions = ((name, metadata.version(name)) for name in LIBRARIES)
+    return facts([*pairs, *versions], "Machine and libraries that made this page")

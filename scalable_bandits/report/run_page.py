@@ -19,8 +19,7 @@ from scalable_bandits.plots.style import COLOURS, POINTS, tidy
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.posteriors.placement import is_local
-from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, new_axes, picture
-from scalable_bandits.report.machine import machine
+from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, machine, new_axes, picture
 from scalable_bandits.report.numbers import number
 from scalable_bandits.runs.readable import point_text, shown
 from scalable_bandits.runs.recording import replay_calls

@@ -17,8 +17,7 @@ from scalable_bandits.analysis import (
     measure_of,
     present,
 )
-from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, new_axes, picture
-from scalable_bandits.report.machine import machine
+from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, machine, new_axes, picture
 from scalable_bandits.report.study_tables import (
     costs_table,
     differences_table,

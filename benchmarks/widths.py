@@ -1,7 +1,7 @@
 """IGP-UCB with the confidence widths of three papers: regret, and how often the bounds hold.
 
-After Flynn & Reeb 2024, section 6, with RKHS functions on other grids. The study of the regret needs no code:
-``flynn2024-widths.toml``.
+After Flynn & Reeb 2024, section 6, with RKHS functions on other grids. The study of the regret alone is
+``flynn2024-widths``.
 """
 
 from __future__ import annotations
