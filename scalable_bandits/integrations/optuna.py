@@ -28,11 +28,10 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.integrations.optuna_history import Key, Outcome, StudyHistory, key_of
 from scalable_bandits.integrations.optuna_space import TrialSpace, attributes_of, has_no_values, value_of
-from scalable_bandits.policies import Policy
+from scalable_bandits.policies import GPEI, Policy
 from scalable_bandits.policies.pending import AllFailed
 from scalable_bandits.randomness import derived_seed
-from scalable_bandits.runs.default_policy import default_policy
-from scalable_bandits.runs.preconditions import check_fresh
+from scalable_bandits.runs.evaluations import check_fresh
 
 __all__ = ["BanditSampler"]
 
@@ -107,7 +106,7 @@ class BanditSampler(BaseSampler):
             checks.refuse("policy", policy, "a function (space, seed, minimize) that returns a policy, or None")
         if independent_sampler is not None and not isinstance(independent_sampler, BaseSampler):
             checks.refuse("independent_sampler", independent_sampler, "a sampler of Optuna, or None")
-        self._make_policy = default_policy if policy is None else policy
+        self._make_policy = GPEI if policy is None else policy
         self._seed = _random_seed() if seed is None else checks.integer("seed", seed, 0)
         self._independent_sampler = independent_sampler
         self._group = checks.flag("group", group)
