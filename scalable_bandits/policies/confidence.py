@@ -110,7 +110,7 @@ class Confidence(Stateful):
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (number("norm", float), number("_loss", float))
 
-    norm: float = math.nan
+    norm: float = 0.0
     doubles: bool = False
     gain: Gain = "realised"
     name: str = "improved"
