@@ -45,7 +45,8 @@ class Arrays:
     """
 
     def __init__(self, location: Location, contents: Contents):
-        self.length = contents.state.rounds
+        self._planned = min(contents.attributes["planned"] or contents.attributes["chunk"], LARGEST_START)
+        self.length = contents.state.rounds or self._planned
         self._location, self._contents = location, contents
         self._size: int = contents.attributes["chunk"]
         self._fields = {field.name: field for field in (*fields_of(contents.attributes), ROUND)}
@@ -152,8 +153,7 @@ class Arrays:
         """
         start, stop, size = rows.start, rows.stop, self._size
         if self.length < stop:
-            planned = min(self._contents.attributes["planned"] or 0, LARGEST_START)
-            self.resize(-(-max(stop, 2 * start, planned) // size) * size)
+            self.resize(-(-max(stop, 2 * start, self._planned) // size) * size)
         end = min(-(-stop // size) * size, self.length)
         columns: Columns = {**rows.view(), ROUND.name: np.arange(start + 1, stop + 1)}
         wait(self.jobs)  # left by an interrupted call

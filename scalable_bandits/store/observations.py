@@ -23,17 +23,8 @@ from numpy.typing import NDArray
 from scalable_bandits import checks
 from scalable_bandits.store.database import open_ledger
 from scalable_bandits.store.errors import StoreDamaged, StoreError, store_errors
-from scalable_bandits.store.layout import (
-    CHUNK,
-    LARGEST_START,
-    SCHEMA,
-    describe_fields,
-    group_document,
-    lay_out,
-    put_count,
-    put_inputs,
-)
-from scalable_bandits.store.ledger import Change, Contents, Ledger, as_json, write_document
+from scalable_bandits.store.layout import CHUNK, SCHEMA, describe_fields, group_document, lay_out, put_count, put_inputs
+from scalable_bandits.store.ledger import Change, Contents, Ledger, as_json, is_counted, write_document
 from scalable_bandits.store.locations import Location, locate
 from scalable_bandits.store.reader import StoredRun, read_contents
 from scalable_bandits.store.recovery import finish_recovery, recovered
@@ -123,7 +114,6 @@ class ObservationStore(StoredRun):
                 location.clear()
                 put_inputs(location, inputs or {})
                 store = cls(location, Contents(given))
-                store.arrays.length = min(max(planned or chunk, 1), LARGEST_START)
                 lay_out(location, given, 0, store.arrays.length)
                 put_count(location, 0)
                 store._start(durability)
@@ -223,7 +213,7 @@ class ObservationStore(StoredRun):
                 return store
             left = location.remove_partial_files()
             store.repairs = [f"{left} half-written file(s) were removed"] * bool(left)
-            store.repairs += lay_out(location, store.attributes, contents.state.rounds, contents.state.rounds)
+            store.repairs += lay_out(location, store.attributes, contents.state.rounds, store.arrays.length)
             store._start(durability)
             store.repairs += store.arrays.renumber(thorough=recover)
             return store
@@ -287,7 +277,7 @@ class ObservationStore(StoredRun):
         late = self.durability == "block" and self._overdue()
         # Before the new rows are accepted: if it fails, nothing has changed.
         if len(self) - self.contents.state.rounds >= self.block and not self.kept:
-            self._count_arrays()
+            self._save(whole_block=True)
         elif late:
             self.flush()
         self._add(rows, tickets, late)
@@ -318,31 +308,24 @@ class ObservationStore(StoredRun):
     def _overdue(self) -> bool:
         return time.monotonic() - self._flushed > self.block_seconds
 
-    def _save(self) -> None:
-        """Make everything durable: as rows of the ledger where rounds have evaluations, else in the arrays."""
-        durable = self.contents.state.length
-        unsaved = {ticket.number: ticket for ticket in self._unsaved}
-        told = sum(ticket.state == "done" and (ticket.round or 0) > durable for ticket in unsaved.values())
+    def _save(self, whole_block: bool = False) -> None:
+        """Make everything durable: in the arrays, or as rows of the ledger where rounds have evaluations."""
+        state, total = self.contents.state, len(self)
+        unsaved = {ticket.number: ticket for ticket in self._unsaved if not is_counted(ticket, state.rounds)}
+        told = sum(ticket.state == "done" and (ticket.round or 0) > state.length for ticket in unsaved.values())
         # Rounds without evaluations go to the arrays, and so do many that are told at once.
-        if told < len(self) - durable or (told >= BULK and not self.kept):
-            self._count_arrays()
+        if whole_block or told < total - state.length or (told >= BULK and not self.kept):
+            others = [ticket for ticket in unsaved.values() if ticket.state != "done"]
+            with store_errors(self.location.name, "writing a chunk"):
+                self._ledger.check()  # before a file is made where a run was
+                sums = self.arrays.write(self._rows)
+                self._ledger.commit(Change(chunks=sums, tickets=others, rounds=total, length=total))
+            self._rows = self._rows.after(total // self.chunk * self.chunk)
+            self._publish(total)
         elif unsaved:
             with store_errors(self.location.name, "writing evaluations"):
-                self._ledger.commit(Change(tickets=list(unsaved.values()), length=len(self)))
-            self._unsaved = []
-        self._flushed = time.monotonic()
-
-    def _count_arrays(self) -> None:
-        """Write the rounds after those in the arrays to these as well, and count them."""
-        total, unsaved = len(self), {ticket.number: ticket for ticket in self._unsaved}
-        others = [ticket for ticket in unsaved.values() if ticket.state != "done"]
-        with store_errors(self.location.name, "writing a chunk"):
-            self._ledger.check()  # before a file is made where a run was
-            sums = self.arrays.write(self._rows)
-            self._ledger.commit(Change(chunks=sums, tickets=others, rounds=total, length=total))
-        self._rows, self._unsaved = self._rows.after(total // self.chunk * self.chunk), []
-        self._flushed = time.monotonic()
-        self._publish(total)
+                self._ledger.commit(Change(tickets=list(unsaved.values()), length=total))
+        self._unsaved, self._flushed = [], time.monotonic()
 
     def _publish(self, rounds: int) -> None:
         """Update the number of rounds for other zarr readers, on which nothing depends."""
@@ -370,35 +353,34 @@ class ObservationStore(StoredRun):
         self._save()
 
     def close(self, orderly: bool = True) -> None:
-        """Make everything durable and visible to any zarr reader, and release the lock. A forked child does nothing."""
+        """Make everything durable, write it to the arrays for any zarr reader, trim these, and release the lock.
+
+        A child that a process forks does nothing.
+        """
         if not self.writable:
             return
         try:
             self.flush()
             with store_errors(self.location.name, "closing it"):
-                self._write_copy(orderly)
+                total, contents = len(self), self.contents
+                self._ledger.check()
+                self.arrays.resize(total)
+                copied = self.arrays.write(self._rows) if total > contents.state.rounds else {}
+                self._ledger.commit(Change(orderly=orderly))
+                self.orderly = orderly
+                self._publish(total)
+                if self.location.keeps_tickets:
+                    state = attrs.evolve(contents.state, rounds=total, length=total)
+                    write_document(self.location, Contents(contents.attributes, state, contents.chunks | copied))
         finally:
             self._writer = 0
             wait(self.arrays.jobs)
             self._ledger.close()
             self.location.unlock()
 
-    def _write_copy(self, orderly: bool) -> None:
-        """Write the rounds that are evaluations to the arrays as well, trim these, and copy the ledger for readers."""
-        total, contents = len(self), self.contents
-        self._ledger.check()
-        self.arrays.resize(total)
-        sums = contents.chunks | (self.arrays.write(self._rows) if total > contents.state.rounds else {})
-        self._ledger.commit(Change(orderly=orderly))
-        self.orderly = orderly
-        self._publish(total)
-        if self.location.keeps_tickets:
-            state = attrs.evolve(contents.state, rounds=total, length=total)
-            write_document(self.location, Contents(contents.attributes, state, sums))
-
     def _check_writable(self) -> None:
         """Raise StoreError unless the run can be written."""
-        if not self.writable:
+        if self._writer != os.getpid():
             raise StoreError(f"store {self.location.name}: it is not open for writing in this process")
 
 
