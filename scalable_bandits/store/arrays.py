@@ -17,7 +17,6 @@ from scalable_bandits.store.locations import Location
 from scalable_bandits.store.rows import Columns, Rows
 
 THREADS = 4  # number of threads that write the fields of a chunk
-REPLACED = "its checksum is not that of what was written: the file is missing, or was replaced by another"
 
 
 def checksum(values: NDArray[np.generic]) -> int:
@@ -69,56 +68,45 @@ class Arrays:
     # ---- reading
 
     def read(self, name: str, start: int, stop: int) -> NDArray[Any]:
-        """Read rows (k, ...) of one field, and compare their chunks with the checksums.
+        """Read rows (k, ...) of one field; raise StoreDamaged if a chunk is lost, or is not what was written."""
+        field, pieces = self._fields[name], []
+        for number in range(start // self._size, -(-stop // self._size)):
+            first, last = self.bounds(number)
+            values, why = self._chunk(name, number)
+            if why:
+                hint = "the run goes on without them (a copy of all files is kept)"
+                if self._contents.attributes.get("kind") == "simulate":
+                    hint = f"the run keeps the {first} rounds before them, and plays the rest again"
+                text = f"{self.key(name, number)}: rounds {first + 1} to {last} of {name!r} cannot be read ({why})"
+                raise StoreDamaged(f"store {self._location.name}: {text}; with recover=True {hint}")
+            pieces.append(values[max(start - first, 0) : stop - first])
+        return np.concatenate(pieces) if pieces else np.empty((0, *field.shape), field.dtype)
 
-        Raises
-        ------
-        StoreDamaged
-            If a chunk cannot be read, or is not what was written.
-        """
-        size, rounds = self._size, self._contents.state.rounds
-        first, last = start // size * size, min(-(-stop // size) * size, rounds)
-        before, after, values = self._recent.get(name, (0, 0, None))
-        if values is None or (before, after) != (first, last):
-            values = self._unchecked(name, first, last)
-            for number in range(first // size, -(-last // size)):
-                chunk = values[number * size - first : (number + 1) * size - first]
-                if number not in self._contents.chunks:
-                    raise self._damaged(name, number, "its checksum cannot be read")
-                if checksum(chunk) != self._contents.chunks[number][name]:
-                    raise self._damaged(name, number, REPLACED)
-            if last - first <= size:
-                self._recent[name] = first, last, values
-        return values[start - first : stop - first].copy()
-
-    def _unchecked(self, name: str, start: int, stop: int) -> NDArray[Any]:
-        """Read rows (k, ...) of one field, or numbers of rounds, without a comparison."""
+    def _chunk(self, name: str, number: int) -> tuple[NDArray[Any], str]:
+        """Return the counted rows (k, ...) of a chunk, and what is wrong with them; empty if nothing is."""
+        start, stop = self.bounds(number)
+        if self._recent.get(name, ())[:2] == (start, stop):
+            return self._recent[name][2], ""
         try:
-            return np.asarray(self._open(name, -(-stop // self._size) * self._size)[start:stop])
+            values = np.asarray(self._open(name, start + self._size)[start:stop])
         except Exception as error:  # codecs raise errors of any class
-            for first in range(start, stop, self._size) if stop - start > self._size else ():
-                self._unchecked(name, first, min(first + self._size, stop))  # raises for the damaged one
-            raise self._damaged(name, start // self._size, one_line(error)) from error
+            return np.empty(0), one_line(error)
+        if name == ROUND.name:
+            return values, "" if np.array_equal(values, np.arange(start, stop) + 1) else "its numbers are others"
+        if number not in self._contents.chunks:
+            return values, "its checksum cannot be read"
+        if checksum(values) != self._contents.chunks[number][name]:
+            return values, "its checksum is not that of what was written: the file is missing, or was replaced"
+        self._recent[name] = start, stop, values
+        return values, ""
 
-    def _damaged(self, name: str, number: int, why: str) -> StoreDamaged:
-        start, stop = self.bounds(number)
-        where = f"{self.key(name, number)}: rounds {start + 1} to {stop} of {name!r} cannot be read ({why})"
-        hint = "with recover=True the run goes on without them (a copy of all files is kept)"
-        if self._contents.attributes.get("kind") == "simulate":
-            hint = f"with recover=True the run keeps the {start} rounds before them, and plays the rest again"
-        return StoreDamaged(f"store {self._location.name}: {where}; {hint}")
+    def problems(self, number: int) -> dict[str, str]:
+        """Return what is wrong with a chunk of the damaged fields; the numbers of rounds can be written again."""
+        return {name: why for name in self._fields if (why := self._chunk(name, number)[1])}
 
-    def problem(self, name: str, number: int) -> str:
-        """Return what is wrong with a chunk of a field, or of the round numbers; empty if nothing is."""
-        start, stop = self.bounds(number)
-        try:
-            if name != ROUND.name:
-                self.read(name, start, stop)
-            elif not np.array_equal(self._unchecked(name, start, stop), np.arange(start + 1, stop + 1)):
-                return f"it does not contain the numbers {start + 1} to {stop}"
-        except StoreDamaged as error:
-            return str(error).partition(f"{self.key(name, number)}: ")[2].partition("; with recover")[0]
-        return ""
+    def block(self, name: str, block_id: tuple[int, ...]) -> NDArray[Any]:
+        """Return a chunk (k, ...) of a field, for dask."""
+        return self.read(name, *self.bounds(block_id[0]))
 
     def check(self, thorough: bool) -> None:
         """Raise StoreDamaged if a chunk of a field is lost: of those that are missing or, with `thorough`, of all."""
@@ -131,10 +119,6 @@ class Arrays:
         there = set() if thorough else set(self._location.files(f"{name}/"))
         count = -(-self._contents.state.rounds // self._size)
         return [number for number in range(count) if self.key(name, number) not in there]
-
-    def block(self, name: str, block_id: tuple[int, ...]) -> NDArray[Any]:
-        """Return a chunk (k, ...) of a field, for dask."""
-        return self.read(name, *self.bounds(block_id[0]))
 
     # ---- writing
 
@@ -178,7 +162,7 @@ class Arrays:
         """Write the numbers of rounds again where their chunk is missing or, with `thorough`, damaged; say which."""
         repairs = []
         for number in self._suspects(ROUND.name, thorough):
-            if self.problem(ROUND.name, number):
+            if self._chunk(ROUND.name, number)[1]:
                 start, stop = self.bounds(number)
                 self._write(ROUND.name, start, min((number + 1) * self._size, self.length), np.arange(start, stop) + 1)
                 repairs.append(f"the numbers of rounds {start + 1} to {stop} were written again")

@@ -90,9 +90,8 @@ def _metadata(run: StoredRun) -> Iterator[tuple[str, str]]:
 def _arrays(run: StoredRun) -> Iterator[tuple[str, str]]:
     """Check every chunk of every field, and of the numbers of rounds, which are made again where they are damaged."""
     for number in sorted(run.contents.chunks):
-        for name in (*(field.name for field in run.fields), ROUND.name):
-            if why := run.arrays.problem(name, number):
-                yield run.arrays.key(name, number), why
+        for name, why in run.arrays.problems(number).items():
+            yield run.arrays.key(name, number), why
 
 
 def _inputs(run: StoredRun, inputs: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

@@ -33,9 +33,9 @@ class Header(NamedTuple):
     run: str  # name of the run
     problem: str = ""  # damage; empty if it can be read
 
-    def fits(self, stamp: str, run: str) -> bool:
-        """Whether a policy of this version can go on with it."""
-        return (self.problem, self.stamp, self.run) == ("", stamp, run)
+    def fits(self, stamp: str, run: str, most: int) -> bool:
+        """Whether a policy of this version can go on with it in a run of so many rounds."""
+        return (self.problem, self.stamp, self.run) == ("", stamp, run) and self.rounds <= most
 
 
 def save_arrays(location: Location, key: str, header: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -70,25 +70,12 @@ def load_arrays(location: Location, key: str, header_alone: bool = False) -> tup
 
 
 def save(location: Location, rounds: int, state: Mapping[str, NDArray[Any]], stamp: str = "", run: str = "") -> None:
-    """Write a checkpoint in the place of one that is of no use, or of the older of the two.
+    """Write the state after so many rounds of a named run, in the place of a useless checkpoint or of the older one.
 
-    Parameters
-    ----------
-    location
-        Location of the run.
-    rounds
-        Number of rounds in the state.
-    state
-        Arrays (...,) of any shape by name.
-    stamp
-        Version of the policy that can read the state.
-    run
-        Name of the run.
+    The state is arrays (...,) of any shape by name; `stamp` is the version of the policy that can read it.
     """
-    useful = {
-        key: held.rounds for key, held in read_headers(location).items()
-        if held.fits(stamp, run) and held.rounds <= rounds
-    }  # fmt: skip
+    headers = read_headers(location)
+    useful = {key: held.rounds for key, held in headers.items() if held.fits(stamp, run, rounds)}
     save_arrays(location, min(KEYS, key=lambda key: useful.get(key, -1)), [rounds, stamp, run], state)
 
 
@@ -115,44 +102,29 @@ class Restorable(Protocol):
 
 
 def restore(location: Location, most: int, stamp: str, run: str, target: Restorable) -> int:
-    """Restore a policy from the latest checkpoint that fits it; return the checkpoint's rounds, 0 if none fits.
+    """Restore a new policy from the latest checkpoint that fits it; return the checkpoint's rounds, 0 if none fits.
 
-    Parameters
-    ----------
-    location
-        Location of the run.
-    most
-        Number of rounds of the run.
-    stamp
-        Version of the policy that can read the checkpoint.
-    run
-        Name of the run.
-    target
-        New policy without observations.
+    The run has `most` rounds, and a name; `stamp` is the version of the policy that can read the checkpoint.
     """
-    headers = read_headers(location)
-    damage = {
-        key: held.problem or "it is another run's" for key, held in headers.items() if held.problem or held.run != run
-    }
-    usable = [key for key, held in headers.items() if held.fits(stamp, run) and held.rounds <= most]
+    headers, damage, found = read_headers(location), dict[str, str](), 0
     fresh: State | None = None
-    found = 0
-    for key in sorted(usable, key=lambda key: headers[key].rounds, reverse=True):
-        try:
-            state = load_arrays(location, key)[1]
-        except ValueError as error:
-            damage[key] = str(error)
-            continue
-        if fresh is None:  # copies, since the arrays may be the policy's own
-            fresh = {name: held.copy() for name, held in target.state().items()}
-        try:
-            target.restore(state)
-        except Exception as error:  # a whole checkpoint of another policy: any error is possible
-            target.restore(fresh)
-            damage[key] = f"the policy does not fit it: {error!r}"
-            continue
-        found = headers[key].rounds
-        break
+    for key, held in sorted(headers.items(), key=lambda item: item[1].rounds, reverse=True):
+        if held.problem or held.run != run:
+            damage[key] = held.problem or "it is another run's"
+        elif not found and held.fits(stamp, run, most):
+            try:
+                state = load_arrays(location, key)[1]
+            except ValueError as error:
+                damage[key] = str(error)
+                continue
+            if fresh is None:  # copies, since the arrays may be the policy's own
+                fresh = {name: array.copy() for name, array in target.state().items()}
+            try:
+                target.restore(state)
+                found = held.rounds
+            except Exception as error:  # a whole checkpoint of another policy: any error is possible
+                target.restore(fresh)
+                damage[key] = f"the policy does not fit it: {error!r}"
     for key, why in damage.items():
         text = f"the checkpoint {key} cannot be used ({why}) and was {location.set_aside(key)}"
         checks.warn(f"store {location.name}: {text}; the other one or the observations are used")

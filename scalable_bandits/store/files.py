@@ -29,18 +29,9 @@ def make_directory(path: Path) -> None:
 
 
 def replace_file(path: Path, data: bytes | memoryview | Callable[[IO[bytes]], Any], synced: bool = True) -> None:
-    """Replace a file as a whole: write a new file beside it, sync it, rename it.
+    """Replace a file as a whole: write a new file beside it, sync it, rename it; if this raises, the old one is there.
 
-    If this raises, the old file is unchanged.
-
-    Parameters
-    ----------
-    path
-        File; its folder is made if it does not exist.
-    data
-        Content, or a function that writes it to a file.
-    synced
-        Whether it is durable on return. Metadata that follow from other files need not be.
+    The new file has the data, or what a function writes. Metadata that follow from other files need not be `synced`.
     """
     make_directory(path.parent)
     aside = path.with_name(f"{path.name}.{uuid.uuid4().hex}.partial")

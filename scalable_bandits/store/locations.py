@@ -252,18 +252,23 @@ class Location:
         return self.has_run_files() and all(key.startswith((f"{COMMITTED}/", f"{INPUTS}/")) for key in chunks)
 
     def clear(self) -> None:
-        """Remove what an interrupted creation left."""
-        for name in {key.partition("/")[0] for key in self.files()} - {COMMITTED, METADATA}:
-            sync(self.store.delete_dir(name))
+        """Remove what an interrupted creation left, but for the lock."""
+        self.remove_partial_files()
+        for key in self.files():
+            if "/" in key and key not in (LOCK, OWNER):
+                sync(self.store.delete(key))
+
+    def remove_partial_files(self) -> int:
+        """Remove half-written files of a killed writer; return their number."""
+        left = [key for key in self.files() if key.endswith(".partial")]
+        for key in left:
+            sync(self.store.delete(key))
+        return len(left)
 
     def set_aside(self, key: str) -> str:
         """Move a damaged key aside and say where to; a store that can only replace whole objects removes it."""
         sync(self.store.delete(key))
         return "removed"
-
-    def remove_partial_files(self) -> int:
-        """Remove half-written files of a killed writer; return their number."""
-        return 0
 
     def free(self) -> int | None:
         """Return how many bytes can still be stored here; None if that is not known."""
@@ -329,21 +334,9 @@ class Folder(Location):
     def unfinished(self) -> bool:
         return not (self.path / ACKNOWLEDGED).exists() and super().unfinished()
 
-    def clear(self) -> None:
-        self.remove_partial_files()
-        super().clear()
-        for file in self.path.glob(f"{DATABASE}*"):
-            file.unlink()
-
     def set_aside(self, key: str) -> str:
         (self.path / key).replace(self.path / f"{key}.damaged")
         return f"kept as {key}.damaged"
-
-    def remove_partial_files(self) -> int:
-        left = list(self.path.rglob("*.partial"))
-        for file in left:
-            file.unlink(missing_ok=True)
-        return len(left)
 
     def free(self) -> int | None:
         there = next(folder for folder in (self.path, *self.path.parents) if folder.exists())

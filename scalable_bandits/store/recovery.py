@@ -20,22 +20,14 @@ from scalable_bandits.store.locations import ACKNOWLEDGED, Folder, Location
 from scalable_bandits.store.reader import StoredRun
 from scalable_bandits.tickets import Ticket
 
-# Attributes that every run has.
-RUN_ATTRIBUTES = ("schema", "id", "chunk", "fields", "specification", "planned")
+RUN_ATTRIBUTES = ("schema", "id", "chunk", "fields", "specification", "planned")  # which every run has
 
 
 def recovered(run: StoredRun, create: Callable[..., Any]) -> str:
-    """Replace a damaged run by a new one with everything that can be read; return a description of the result.
+    """Replace a damaged run, opened with `recover`, by a new one with all that can be read; return what came of it.
 
     All damaged files are kept beside it. If the run can be simulated again, it ends before the first lost round;
-    otherwise lost rounds are left out.
-
-    Parameters
-    ----------
-    run
-        Damaged run, opened with `recover`.
-    create
-        Function that creates a store, with the parameters of `ObservationStore.create`.
+    otherwise lost rounds are left out. `create` makes a store, with the parameters of `ObservationStore.create`.
 
     Raises
     ------
@@ -44,27 +36,20 @@ def recovered(run: StoredRun, create: Callable[..., Any]) -> str:
     """
     location = run.location
     if not isinstance(location, Folder):
-        checks.refuse(
-            "recover", location.name, "a store in a folder, of which a copy can be kept: copy it to one first"
-        )
+        checks.refuse("recover", location.name, "a store in a folder, where a copy can be kept: copy it to one first")
     fresh, kept = _free_sibling(location.path, "recovering"), _free_sibling(location.path, "damaged")
     given = {key: value for key, value in run.attributes.items() if key not in RUN_ATTRIBUTES}
     inputs = {}
     for described in described_arrays(run.specification):
         with suppress(StoreDamaged):
             inputs[described["array"]] = run.input(described)
-    store = create(
-        fresh, run.fields, specification=run.specification, planned=run.planned, chunk=run.chunk, attributes=given,
-        inputs=inputs,
-    )  # fmt: skip
-    try:
+    plan = {"planned": run.planned, "chunk": run.chunk, "attributes": given}
+    store = create(fresh, run.fields, specification=run.specification, inputs=inputs, **plan)
+    with store:
         _copy_rounds(run, store)
-    except BaseException:
-        store.close(orderly=False)
-        raise
-    store.close(orderly=run.orderly)
-    for source, target in ((location.path, kept), (fresh, location.path)):
-        move(source, target)
+        store.close(orderly=run.orderly)
+    move(location.path, kept)
+    move(fresh, location.path)
     lost = max(run.contents.state.length - len(store), 0)
     fate = "will be played again" if run.deterministic else "are lost"
     whole = "no round is lost" if not any("acknowledged" in each for each in run.problems) else "; ".join(run.problems)
