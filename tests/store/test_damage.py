@@ -211,7 +211,7 @@ class TestArrays:
     """Committed rounds that cannot be read."""
 
     @every_damage
-    @pytest.mark.parametrize(("name", "chunk"), [("candidate", 0), ("x", 1), ("noise", 2)])
+    @pytest.mark.parametrize(("name", "chunk"), [("candidate", 0), ("x", 1), ("y", 2)])
     @pytest.mark.sampled(3)
     def test_is_told_and_recovered_from(self, closed, name, chunk, damage):
         """The message names the file and the rounds; all files are kept, and every other round is."""
@@ -240,6 +240,13 @@ class TestArrays:
         assert files(closed.with_name("run.zarr.damaged")) == before
         ObservationStore.open(closed, "a", recover=True).close()  # no copy is made of a run that is whole
         assert not closed.with_name("run.zarr.damaged1").exists()
+
+    def test_a_lost_chunk_of_fill_values(self, closed):
+        """Reads as it was, for zarr too: nothing is lost."""
+        (closed / "noise" / "c.0").unlink()
+        assert sb.check(closed)[0].whole
+        assert_holds(ObservationStore.open(closed), ROUNDS)
+        assert not assert_goes_on(closed, ROUNDS)
 
     @pytest.mark.parametrize("damage", ["another run's", "its own, earlier"])
     def test_replaced(self, tmp_path, damage):
