@@ -34,6 +34,8 @@ class Arrays:
         Number of rounds that the stored arrays have room for.
     jobs
         Latest writes of fields; after an interrupt they may still be running.
+    replayable
+        Whether lost rounds can be simulated again to the same numbers, so that nothing after them is needed.
 
     Parameters
     ----------
@@ -51,6 +53,7 @@ class Arrays:
         self._fields = {field.name: field for field in (*fields_of(contents.attributes), ROUND)}
         self._recent: dict[str, tuple[int, int, NDArray[Any]]] = {}  # first and last round, and rows, by field
         self.jobs: list[Future[None]] = []
+        self.replayable = contents.attributes.get("kind") == "simulate"
 
     def _open(self, name: str, length: int) -> zarr.Array[Any]:
         document = field_document(self._fields[name], self._size, length, self._location.separator)
@@ -75,7 +78,7 @@ class Arrays:
             values, why = self._chunk(name, number)
             if why:
                 hint = "the run goes on without them (a copy of all files is kept)"
-                if self._contents.attributes.get("kind") == "simulate":
+                if self.replayable:
                     hint = f"the run keeps the {first} rounds before them, and plays the rest again"
                 text = f"{self.key(name, number)}: rounds {first + 1} to {last} of {name!r} cannot be read ({why})"
                 raise StoreDamaged(f"store {self._location.name}: {text}; with recover=True {hint}")

@@ -84,15 +84,7 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
 
 
 class Database(Ledger):
-    """Database of a run that this process writes.
-
-    Parameters
-    ----------
-    root
-        Folder of the run.
-    contents
-        What the database has, as `read` returned it; of a new one, nothing.
-    """
+    """Database of the run in a folder that this process writes, with its contents; without any it is a new one."""
 
     def __init__(self, root: Path, contents: Contents):
         self.contents, self._root, self._path = contents, root, root / DATABASE
@@ -221,7 +213,6 @@ def _read(root: Path, thorough: bool) -> Contents:
                 tables = dict(connection.execute("SELECT name, sql FROM sqlite_schema WHERE sql NOT NULL").fetchall())
                 if tables == _TABLES:
                     rows.update((table, _rows(connection, table, problems)) for table in _TABLES)
-                    _interpret(rows, contents)
                 else:
                     problems.append("its tables are not those of a run" if tables else "it has no tables")
                 if thorough and not problems:  # some pages matter to a writer alone
@@ -229,6 +220,8 @@ def _read(root: Path, thorough: bool) -> Contents:
                     problems += [] if found == "ok" else [f"its pages are damaged ({found})"]
         except _UNREADABLE as error:
             problems.append(f"it cannot be read ({one_line(error)})")
+        if rows:
+            _interpret(rows, contents)
         change = contents.state.change
         if contents.attributes and run and run != str(contents.attributes.get("id", ""))[:16]:
             problems.append(f"it is of another run than {ACKNOWLEDGED}")

@@ -24,7 +24,7 @@ from scalable_bandits import checks
 from scalable_bandits.store.database import open_ledger
 from scalable_bandits.store.errors import StoreDamaged, StoreError, store_errors
 from scalable_bandits.store.layout import CHUNK, SCHEMA, describe_fields, group_document, lay_out, put_count, put_inputs
-from scalable_bandits.store.ledger import Change, Contents, Ledger, as_json, is_counted, write_document
+from scalable_bandits.store.ledger import Change, Contents, Ledger, as_json, write_document
 from scalable_bandits.store.locations import Location, locate
 from scalable_bandits.store.reader import StoredRun, read_contents
 from scalable_bandits.store.recovery import finish_recovery, recovered
@@ -228,7 +228,7 @@ class ObservationStore(StoredRun):
         width = 8 * sum(math.prod(field.shape) for field in self.fields)  # number of bytes of a row
         chunks = BLOCK_BYTES // (self.chunk * width) if durability == "block" else 1
         self.block = self.chunk * max(chunks, 1)  # rounds held before they are written as whole chunks
-        self._unsaved: list[Ticket] = []  # evaluations to be written; a later one replaces earlier ones of its number
+        self._unsaved: list[Ticket] = []  # evaluations to be written, possibly several forms of one
         self._published = -1  # number of rounds that other zarr readers may trust
         self._flushed = time.monotonic()
         rounds, held = self.contents.state.rounds, self._rows
@@ -289,7 +289,7 @@ class ObservationStore(StoredRun):
 
     def _add(self, rows: Columns, tickets: Sequence[Ticket], late: bool) -> None:
         """Accept rows and evaluations, and make them durable if it is time; if this raises, undo it."""
-        before, unsaved, rounds = self._rows.stop, len(self._unsaved), self.contents.state.change
+        before, unsaved, state = self._rows.stop, len(self._unsaved), self.contents.state
         if rows:
             self._rows.extend(rows)
         self._unsaved += tickets
@@ -300,7 +300,7 @@ class ObservationStore(StoredRun):
                 with suppress(OSError):  # they are accepted; the next call raises the error
                     self._save()
         except BaseException:
-            if self.contents.state.change == rounds:  # otherwise it was an interrupt, after the transaction
+            if self.contents.state is state:  # otherwise it was an interrupt, after the transaction
                 self._rows.stop = before
                 del self._unsaved[unsaved:]
             raise
@@ -310,22 +310,27 @@ class ObservationStore(StoredRun):
 
     def _save(self, whole_block: bool = False) -> None:
         """Make everything durable: in the arrays, or as rows of the ledger where rounds have evaluations."""
-        state, total = self.contents.state, len(self)
-        unsaved = {ticket.number: ticket for ticket in self._unsaved if not is_counted(ticket, state.rounds)}
-        told = sum(ticket.state == "done" and (ticket.round or 0) > state.length for ticket in unsaved.values())
-        # Rounds without evaluations go to the arrays, and so do many that are told at once.
-        if whole_block or told < total - state.length or (told >= BULK and not self.kept):
-            others = [ticket for ticket in unsaved.values() if ticket.state != "done"]
-            with store_errors(self.location.name, "writing a chunk"):
-                self._ledger.check()  # before a file is made where a run was
-                sums = self.arrays.write(self._rows)
-                self._ledger.commit(Change(chunks=sums, tickets=others, rounds=total, length=total))
-            self._rows = self._rows.after(total // self.chunk * self.chunk)
-            self._publish(total)
-        elif unsaved:
-            with store_errors(self.location.name, "writing evaluations"):
-                self._ledger.commit(Change(tickets=list(unsaved.values()), length=total))
-        self._unsaved, self._flushed = [], time.monotonic()
+        before, total, told = self.contents.state, len(self), 0
+        for ticket in self._unsaved:
+            told += ticket.state == "done"
+        try:
+            # Rounds without evaluations go to the arrays, and so do many that are told at once.
+            if whole_block or told < total - before.length or (told >= BULK and not self.kept):
+                latest = {ticket.number: ticket for ticket in self._unsaved}.values()
+                others = [ticket for ticket in latest if ticket.state != "done"]
+                with store_errors(self.location.name, "writing a chunk"):
+                    self._ledger.check()  # before a file is made where a run was
+                    sums = self.arrays.write(self._rows)
+                    self._ledger.commit(Change(chunks=sums, tickets=others, rounds=total, length=total))
+                self._rows = self._rows.after(total // self.chunk * self.chunk)
+                self._publish(total)
+            elif self._unsaved:
+                with store_errors(self.location.name, "writing evaluations"):
+                    self._ledger.commit(Change(tickets=self._unsaved, length=total))
+        finally:
+            if self.contents.state is not before:  # an interrupt may come after the transaction
+                self._unsaved = []
+        self._flushed = time.monotonic()
 
     def _publish(self, rounds: int) -> None:
         """Update the number of rounds for other zarr readers, on which nothing depends."""

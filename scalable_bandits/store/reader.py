@@ -43,10 +43,11 @@ def read_contents(location: Location, thorough: bool = False) -> Contents:
     StoreError
         If the run has another schema, or cannot be read at all.
     """
-    check_other_schema(location)
     contents = read_ledger(location, thorough)
-    if contents.problems and (location.unfinished() or not location.occupied()):
-        raise FileNotFoundError(f"store: there is no run in {location.name}")
+    if contents.problems:
+        check_other_schema(location)
+        if location.unfinished() or not location.occupied():
+            raise FileNotFoundError(f"store: there is no run in {location.name}")
     if not contents.attributes:
         copy = read_document(location)  # the last close wrote it
         contents.attributes = copy.attributes
@@ -168,11 +169,6 @@ class StoredRun:
     def kept(self) -> bool:
         """Whether evaluations stay in the database for good."""
         return self.attributes.get("kind") in KEPT
-
-    @property
-    def deterministic(self) -> bool:
-        """Whether lost rounds can be simulated again to the same numbers, so that nothing after them is needed."""
-        return self.attributes.get("kind") == "simulate"
 
     def refresh(self) -> None:
         """Read again what the run contains.

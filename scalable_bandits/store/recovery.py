@@ -51,7 +51,7 @@ def recovered(run: StoredRun, create: Callable[..., Any]) -> str:
     move(location.path, kept)
     move(fresh, location.path)
     lost = max(run.contents.state.length - len(store), 0)
-    fate = "will be played again" if run.deterministic else "are lost"
+    fate = "will be played again" if run.arrays.replayable else "are lost"
     whole = "no round is lost" if not any("acknowledged" in each for each in run.problems) else "; ".join(run.problems)
     result = f"{lost} round(s) {fate}" if lost else whole
     return f"{result}, {len(store)} are there; all original files are in {kept.name}"
@@ -90,12 +90,12 @@ def _copy_rounds(run: StoredRun, store: Any) -> None:
     for position, number in enumerate(sorted(run.contents.chunks)):
         start, stop = run.arrays.bounds(number)
         try:
-            if run.deterministic and number != position:
+            if run.arrays.replayable and number != position:
                 return
             rows = run.read(start, stop)
         except StoreDamaged as error:
             run.problems.append(str(error))
-            if run.deterministic:
+            if run.arrays.replayable:
                 return
             continue
         store.append(rows)

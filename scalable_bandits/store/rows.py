@@ -73,9 +73,8 @@ class Rows:
 
     def check(self, given: Mapping[str, Any]) -> Columns:
         """Return the arrays (k, ...) of all fields; raise ValueError for missing, unknown or invalid fields."""
-        names = [field.name for field in self.fields]
-        if set(given) != set(names):
-            checks.refuse("fields", sorted(given), f"exactly {', '.join(names)}")
+        if given.keys() != self._held.keys():
+            checks.refuse("fields", sorted(given), f"exactly {', '.join(self._held)}")
         columns: Columns = {}
         count = -1
         for field in self.fields:

@@ -99,11 +99,13 @@ class TestDatabase:
         assert_goes_on(dead, ROUNDS)
 
     def test_a_torn_tail(self, dead):
-        """A transaction that was not written to its end was not acknowledged: it is not there, and no damage."""
+        """A transaction that was not written to its end was not acknowledged: it is no damage; its log is kept."""
         with (dead / LOG).open("ab") as file:
             file.write(bytes(24) + b"\1" * 3000)
+        before = (dead / LOG).read_bytes()
         assert_holds(ObservationStore.open(dead), ROUNDS)
         assert not assert_goes_on(dead, ROUNDS)
+        assert (dead / f"{LOG}.kept").read_bytes() == before
 
     @every_damage
     def test_the_number_of_the_last_transaction(self, dead, damage):
