@@ -61,12 +61,15 @@ class Evaluations:
     ----------
     tickets : dict
         Tickets by number. Without `all_tickets` only those of evaluations that have not ended.
+    earlier : int
+        Number of observations from before the run.
     """
 
     all_tickets = True
 
     def __init__(self, policy: Policy):
         self.policy = policy
+        self.earlier = 0
         self.tickets: dict[int, Ticket] = {}
         self._open: dict[int, Ticket] = {}  # evaluations that have not ended, in the order of asking
         self._given = 0  # number of tickets so far
@@ -120,7 +123,7 @@ class Evaluations:
 
     def tell_earlier(self, x: Any, y: Any) -> None:
         """Tell the policy observations from before the run, as call number 0."""
-        self._call = 0
+        self._call, self.earlier = 0, len(y)
         self.policy.tell(x, y)
 
     def ended(self) -> list[Ticket]:
@@ -272,8 +275,6 @@ class Evaluating:
 
     Attributes
     ----------
-    ended : int
-        Number of evaluations that have ended, those of earlier processes included.
     trace : str
         Traceback of the last failure.
     stopped : bool
@@ -291,11 +292,15 @@ class Evaluating:
         self.trace = ""
         self.stopped = False
         self._in_flight: dict[str, CallInFlight] = {}  # by the key of the task
-        before = [ticket for ticket in evaluations.ended() if ticket.call != 0]
-        self.ended, self._failed_before = len(before), sum(ticket.gone for ticket in before)
+        self._failures_before = self._policy.failures
         for ticket in list(evaluations.tickets.values()):
             if ticket.state == "running":  # when its process ended
                 evaluations.change(ticket.number, "lost")
+
+    @property
+    def ended(self) -> int:
+        """Number of evaluations that have ended, those of earlier processes included."""
+        return self._policy.rounds + self._policy.failures - self._evaluations.earlier
 
     def __iter__(self) -> Generator[Ticket]:
         while True:
@@ -378,7 +383,8 @@ class Evaluating:
             return self._fail(ticket, event._replace(error=str(error), trace=f"{error}\n"), seconds)
         with self._evaluations.ending(call.number, seconds=seconds):
             self._policy.tell(self._policy.domain.value(ticket.candidate), y)
-        return self._ended(event.key)
+        del self._in_flight[event.key]
+        return self._evaluations.tickets[call.number]
 
     def _fail(self, ticket: Ticket, event: Event, seconds: float | None) -> Ticket | None:
         """Try a failed evaluation again, or tell the policy the failure."""
@@ -393,16 +399,11 @@ class Evaluating:
         x = self._policy.domain.value(ticket.candidate)
         with self._evaluations.ending(ticket.number, **fields):
             self._policy.tell_failure(x, event.trace.strip()[-TRACE_CHARACTERS:] or event.error)
-        ended = self._ended(event.key)
-        if not self._policy.rounds and self.ended - self._failed_before >= MOST_FIRST_FAILURES:
+        del self._in_flight[event.key]
+        if not self._policy.rounds and self._policy.failures - self._failures_before >= MOST_FIRST_FAILURES:
             text = f"function: the first {MOST_FIRST_FAILURES} evaluations failed; the last one, at {x}"
             raise RuntimeError(f"{text}:\n{self.trace}")
-        return ended
-
-    def _ended(self, key: str) -> Ticket:
-        """Note that the evaluation of a task has ended for good; return its ticket."""
-        self.ended += 1
-        return self._evaluations.tickets[self._in_flight.pop(key).number]
+        return self._evaluations.tickets[ticket.number]
 
 
 class NotANumber(ValueError):

@@ -292,7 +292,7 @@ class Tuning:
             plan = attrs.evolve(plan, timeout=None)  # the program has it
             program.shield = interrupts.shield
         name = function_name(self.function).rpartition(":")[2].rpartition(".")[2]
-        evaluations.plan(plan.budget + sum(ticket.call == 0 for ticket in before))
+        evaluations.plan(plan.budget + evaluations.earlier)
         for ticket in before:
             self._count(ticket)
         threads = None if plan.parallel == 1 else plan.parallel
@@ -368,6 +368,6 @@ class Tuning:
             recommended = Best(None, math.nan, math.nan)  # the policy knows nothing before the first observation
         return TuningResult(
             recommended, policy, policy.space.gather([policy.domain.value(ticket.candidate) for ticket in told]),
-            np.array([ticket.y for ticket in told]), tickets, sum(ticket.call == 0 for ticket in told), interrupted,
+            np.array([ticket.y for ticket in told]), tickets, evaluations.earlier, interrupted,
             self._stopped_by,
         )  # fmt: skip

@@ -151,7 +151,7 @@ class Recording(Evaluations):
         self._learns_since = 0.0
         self._replay()
         self._take([store.tickets[number] for number in sorted(store.tickets)])
-        self._given = store.given
+        self._given, self.earlier = store.given, sum(ticket.call == 0 for ticket in store.tickets.values())
         policy.record_to(self)
 
     def _replay(self) -> None:
