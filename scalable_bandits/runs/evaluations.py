@@ -7,6 +7,7 @@ ticket is ignored.
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections import Counter
@@ -66,6 +67,7 @@ class Evaluations:
     """
 
     all_tickets = True
+    stored = False  # whether tickets are stored, with their settings as text
 
     def __init__(self, policy: Policy):
         self.policy = policy
@@ -212,12 +214,10 @@ class Evaluations:
 
     def _new(self, place: int, candidate: int, point: Floats) -> Ticket:
         """Return a new ticket for a candidate, after `place` others that are new."""
-        x = point.tolist() if self.policy.space.has_coordinates else [int(point[0])]
-        return Ticket(self._given + place, candidate, x=tuple(x), setting=self.describe(point))
-
-    def describe(self, point: Floats) -> str:
-        """Return the values of the parameters at a point, as text; empty where nobody will read it."""
-        return ""
+        space = self.policy.space
+        x = point.tolist() if space.has_coordinates else [int(point[0])]
+        setting = json.dumps(space.argument(point), default=str) if self.stored and space.named else ""
+        return Ticket(self._given + place, candidate, x=tuple(x), setting=setting)
 
     def _take(self, changed: Sequence[Ticket]) -> None:
         """Take over tickets that are new or have changed."""

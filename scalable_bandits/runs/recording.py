@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from scalable_bandits import checks, specification
-from scalable_bandits.checks import Floats
 from scalable_bandits.identity import undescribed
 from scalable_bandits.policies import Policy
 from scalable_bandits.runs.checkpointing import Checkpoints
@@ -143,6 +141,8 @@ class Recording(Evaluations):
         Store of the recording.
     """
 
+    stored = True
+
     def __init__(self, policy: Policy, store: ObservationStore):
         super().__init__(policy)
         self.store, self.all_tickets = store, store.kept
@@ -189,10 +189,6 @@ class Recording(Evaluations):
         finally:
             self._unlearned = failure or len(self.store) > before
         self._learns_since = time.perf_counter()
-
-    def describe(self, point: Floats) -> str:
-        space = self.policy.space
-        return json.dumps(space.argument(point), default=str) if space.named else ""
 
     def told(self) -> None:
         super().told()

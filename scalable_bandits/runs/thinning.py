@@ -22,13 +22,7 @@ Keep = int | str | None
 
 
 def checked(keep: Any) -> Keep:
-    """Return which rounds are kept: "all", "log", k for every k-th round, or None for the default.
-
-    Raises
-    ------
-    ValueError
-        If it is anything else.
-    """
+    """Return which rounds are kept: "all", "log", k for every k-th round, or None for the default; refuse all else."""
     if isinstance(keep, int | np.integer) and not isinstance(keep, bool) and 1 <= keep <= checks.LARGEST_INTEGER:
         return "all" if keep == 1 else int(keep)
     if not (keep is None or (isinstance(keep, str) and keep in ("all", "log"))):
@@ -37,13 +31,7 @@ def checked(keep: Any) -> Keep:
 
 
 def checked_ends(ends: Any, horizon: int) -> list[int]:
-    """Return the rounds that are kept in any case, ascending.
-
-    Raises
-    ------
-    ValueError
-        If they are no list of rounds up to the horizon.
-    """
+    """Return the rounds that are kept in any case, ascending; refuse what is no list of rounds up to the horizon."""
     if not isinstance(ends, list | tuple | np.ndarray):
         checks.refuse("ends", ends, "a list of rounds")
     return sorted({checks.integer(f"ends[{i}]", end, 1, horizon) for i, end in enumerate(ends)})
