@@ -63,8 +63,7 @@ class Checkpoints:
         """Count the policy's time on rounds that are now in the store, and save a checkpoint if one is due."""
         self._spent += seconds
         self._since += seconds
-        if self._failure:
-            self._warn()
+        self._warn()
         wait = max(self.LEAST_SECONDS, 10.0 * self._cost, self._spent / 20.0)
         if self._since > wait and self._spent > 0.1 * (time.perf_counter() - self._began):
             self.save()
@@ -79,8 +78,7 @@ class Checkpoints:
             if self.behind is not None:
                 self.behind.drain()
             self._write(self.policy.rounds, state)
-        if self._failure:
-            self._warn()
+        self._warn()
 
     def _write(self, rounds: int, state: State) -> None:
         """Write the state after so many rounds, all of which the store has."""
@@ -94,15 +92,16 @@ class Checkpoints:
         self._cost = time.perf_counter() - started
 
     def _warn(self) -> None:
-        failure, self._failure = self._failure, ""
-        checks.warn(f"store {self.store.location.name}: no checkpoint was saved ({failure})")
+        """Warn of the last checkpoint if it could not be saved, once."""
+        if self._failure:
+            failure, self._failure = self._failure, ""
+            checks.warn(f"store {self.store.location.name}: no checkpoint was saved ({failure})")
 
     def finish(self) -> None:
         """Save the last state, unless replaying the rounds since the last checkpoint is fast."""
         if self._since > self.LEAST_SECONDS:
             self.save()
-        elif self._failure:
-            self._warn()
+        self._warn()
 
     def of_another_version(self) -> bool:
         """Return whether there are checkpoints that another version of the package saved."""

@@ -271,7 +271,7 @@ class Evaluating:
     plan
         Limits.
     interrupts
-        Handler of Ctrl-C, which waits until a policy has learned a value. If not given, Ctrl-C is not handled.
+        Handler of Ctrl-C, which waits until a policy has learned a value.
 
     Attributes
     ----------
@@ -282,13 +282,12 @@ class Evaluating:
     """
 
     def __init__(
-        self, evaluations: Evaluations, executor: Execution, name: str, plan: EvaluationPlan,
-        interrupts: Interrupts | None = None,
-    ):  # fmt: skip
+        self, evaluations: Evaluations, executor: Execution, name: str, plan: EvaluationPlan, interrupts: Interrupts
+    ):
         self._evaluations, self._policy = evaluations, evaluations.policy
         self._executor, self._name, self._plan = executor, name, plan
         self._deadline = math.inf if plan.seconds is None else time.monotonic() + plan.seconds
-        self._shield = (Interrupts() if interrupts is None else interrupts).shield
+        self._shield = interrupts.shield
         self.trace = ""
         self.stopped = False
         self._in_flight: dict[str, CallInFlight] = {}  # by the key of the task

@@ -113,7 +113,8 @@ class TestSpaces:
             ({"timeout": 3.0, "on": "threads:2"}, "timeout"), ({"progress": 1}, "progress"),
             ({"callbacks": 3}, "callbacks"), ({"callbacks": [print, 3]}, "callbacks"), ({"stop": "soon"}, "stop"),
             ({"warm_start": 7}, "warm_start"), ({"seconds": -1}, "seconds"), ({"function": 7}, "function"),
-            ({"stop": sb.RegretBelow(0.1)}, "stop"),
+            ({"stop": sb.RegretBelow(0.1)}, "stop"), ({"parallel": 0}, "parallel"), ({"parallel": 1.5}, "parallel"),
+            ({"seconds": "1"}, "seconds"), ({"seconds": True}, "seconds"), ({"on": "local:0"}, "on"),
         ],
         ids=str,
     )  # fmt: skip
