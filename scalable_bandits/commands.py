@@ -225,9 +225,6 @@ class Command(Specification):
     def __str__(self) -> str:
         return " ".join(word if PLAIN.fullmatch(word) else shlex.quote(word) for word in self.command)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.command, self.value_from)
-
     def is_named_by(self, line: str | Command) -> bool:
         """Return whether a line, or another command, has the same words."""
         return self.command == (line if isinstance(line, Command) else Command(line)).command

@@ -62,9 +62,6 @@ class RecommendedSetting(dict[str, Any]):
         super().__init__(best.x)
         self.x, self.mean, self.value, self.std = dict(best.x), best.mean, best.mean, best.std
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (Best(self.x, self.mean, self.std),)
-
 
 class Summary(NamedTuple):
     """Best points of a result as text."""
