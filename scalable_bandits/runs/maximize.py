@@ -32,7 +32,7 @@ from scalable_bandits.runs.evaluations import (
 from scalable_bandits.runs.interrupts import Interrupts
 from scalable_bandits.runs.result import Measured, TuningResult
 from scalable_bandits.runs.stopping import Callback, Rule, RunView, name_of
-from scalable_bandits.runs.warm_start import Earlier, earlier_observations
+from scalable_bandits.runs.warm_start import earlier_observations
 from scalable_bandits.spaces import SearchSpace, Space
 from scalable_bandits.spaces.notations import check_whole
 from scalable_bandits.tickets import Ticket
@@ -198,7 +198,6 @@ class Tuning:
     callbacks: tuple[Callback, ...] = attrs.field(converter=_sequence, validator=_callables)
     stop: tuple[Rule, ...] = attrs.field(converter=_sequence, validator=_callables)
     warm_start: Any = None
-    _warm: Earlier | None = attrs.field(init=False, default=None)
     _began: float = attrs.field(init=False, default=0.0)
     _best: Ticket | None = attrs.field(init=False, default=None)
     _since_best: int = attrs.field(init=False, default=0)
@@ -223,7 +222,7 @@ class Tuning:
             if check is not None:
                 check(self.policy)
         if self.warm_start is not None:
-            self._warm = earlier_observations(self.warm_start, self.policy.space)
+            self.warm_start = earlier_observations(self.warm_start, self.policy.space)
         self._set_direction()  # last, since it changes the policy
 
     def _set_direction(self) -> None:
@@ -264,13 +263,13 @@ class Tuning:
         }  # fmt: skip
         return record(
             self.policy, store, durability=durability, parts={"function": self.function},
-            planned=plan.budget + (0 if self._warm is None else len(self._warm.y)),
+            planned=plan.budget + (0 if self.warm_start is None else len(self.warm_start.y)),
             kind="minimize" if self.minimize else "maximize", settings=settings,
         )  # fmt: skip
 
     def _tell_earlier(self, evaluations: Evaluations) -> None:
         """Tell the policy the observations of `warm_start`, or compare them with those of the store."""
-        given, before = self._warm, evaluations.ended()
+        given, before = self.warm_start, evaluations.ended()
         if given is None:
             return
         if not before:
