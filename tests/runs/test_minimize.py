@@ -156,19 +156,6 @@ class TestFailures:
         now = status(tmp_path / "run")
         assert (now.rounds, now.failures, now.state) == (len(found), len(found.failed), "complete")
 
-    def test_retries(self) -> None:
-        calls = []
-
-        def function(x: np.ndarray) -> float:
-            calls.append(x[0])
-            if calls.count(x[0]) < 3:
-                raise OSError("busy")
-            return bowl(x)
-
-        assert len(sb.minimize(function, grid(), 4, retries=2)) == 4
-        with pytest.raises(RuntimeError, match="all 4 evaluations failed"):
-            sb.minimize(lambda x: function(x + len(calls)), grid(), 4, retries=1)
-
     def test_if_the_first_ten_fail(self, tmp_path: Any) -> None:
         calls = []
 
