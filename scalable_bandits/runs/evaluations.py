@@ -38,8 +38,9 @@ TRACE_CHARACTERS = 4000  # number of last characters of an error's traceback tha
 def check_fresh(policy: Policy) -> None:
     """Raise ValueError unless a policy was neither asked nor told."""
     checks.kind("policy", policy, Policy, "a policy, such as IGPUCB(space, kernel)")
-    if policy.rounds or policy.pending or policy.failures:
-        given = f"one that was told {policy.rounds} rounds and has {len(policy.pending)} pending"
+    pending = len(policy.pending_points)
+    if policy.rounds or pending or policy.failures:
+        given = f"one that was told {policy.rounds} rounds and has {pending} pending"
         checks.refuse("policy", given, "a fresh one, neither asked nor told")
 
 
