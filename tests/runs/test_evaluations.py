@@ -21,16 +21,6 @@ from scalable_bandits.store import ObservationStore
 from scalable_bandits.tickets import Ticket
 
 
-class Unsure:
-    """What some libraries' arrays of several numbers do."""
-
-    def __float__(self):
-        raise RuntimeError("2 elements cannot be converted to a scalar")
-
-    def __repr__(self):
-        return "unsure"
-
-
 class TestInFlight:
     def test_one_at_a_time_is_the_sequential_run(self):
         one, turn = sb.maximize(parabola, make_policy(), 25, parallel=1), sb.maximize(parabola, make_policy(), 25)
@@ -137,35 +127,6 @@ class TestFailures:
         assert again
         assert all(t.state == "done" and t.starts == t.failures + 1 and t.error == "OSError: busy" for t in again)
         assert not found.failed
-
-    @pytest.mark.parametrize(
-        "wrong",
-        [float("nan"), float("inf"), "text", None, 10**400, Unsure(), OSError("broken")],
-        ids=lambda w: repr(w)[:9],
-    )
-    @pytest.mark.sampled(4)
-    def test_given_up(self, wrong):
-        """Half of the space fails: one evaluation each there, no more, and the rest of the budget elsewhere."""
-        works = threading.Event()  # the first evaluation to end has a value: a text would be a mistake there
-
-        def evaluate(x):
-            if x[0] > 0.5:
-                assert works.wait(60)
-                if isinstance(wrong, Exception):
-                    raise wrong
-                return wrong
-            return parabola(x)
-
-        space = sb.Grid([[0, 1]], 6)
-        policy = sb.GPEI(space, sb.RBF(0.3), prior_mean=np.linspace(1.0, 0.0, 6), noise=0.1, regularization=0.01)
-        given = {"parallel": 3, "retries": 2, "callbacks": lambda run: works.set()}
-        found = sb.maximize(evaluate, policy, 40, **given)
-        assert len(found) + len(found.failed) == len(found.tickets) == 40
-        assert (found.x[:, 0] < 0.5).all()
-        assert all(t.starts == t.failures == 3 and t.error for t in found.failed)
-        asked = Counter(t.candidate for t in found.failed)
-        assert set(asked) <= {3, 4, 5}
-        assert max(asked.values()) <= 3  # those in flight when the first one failed
 
     @pytest.mark.parametrize("stored", [False, True], ids=["memory", "store"])
     @pytest.mark.parametrize("parallel", [1, 4])

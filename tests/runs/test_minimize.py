@@ -127,9 +127,23 @@ class TestSpaces:
         assert (policy.minimize, policy.rounds, policy.pending) == (False, 0, [])
 
 
+class Unsure:
+    """What some libraries' arrays of several numbers do."""
+
+    def __float__(self) -> float:
+        raise RuntimeError("2 elements cannot be converted to a scalar")
+
+    def __repr__(self) -> str:
+        return "unsure"
+
+
 class TestFailures:
     @pytest.mark.parametrize("parallel", [None, 3])
-    @pytest.mark.parametrize("bad", [ZeroDivisionError("no"), np.nan, np.inf, "text", None], ids=repr)
+    @pytest.mark.parametrize(
+        "bad",
+        [ZeroDivisionError("no"), np.nan, np.inf, "text", None, 10**400, Unsure()],
+        ids=lambda bad: repr(bad)[:9],
+    )
     @pytest.mark.sampled(5)
     def test_are_stored_and_avoided(self, bad: Any, parallel: int | None, tmp_path: Any) -> None:
         works = threading.Event()
@@ -142,9 +156,11 @@ class TestFailures:
             return loss(setting)
 
         found = sb.minimize(
-            function, SPACE, 16, parallel=parallel, store=tmp_path / "run", callbacks=lambda run: works.set()
-        )
+            function, SPACE, 16, parallel=parallel, retries=1, store=tmp_path / "run",
+            callbacks=lambda run: works.set(),
+        )  # fmt: skip
         assert found.failed
+        assert all(ticket.starts == ticket.failures == 2 and ticket.error for ticket in found.failed)
         assert len(found) + len(found.failed) == 16
         stored = ObservationStore.open(tmp_path / "run")
         assert len(stored.failures) == len(found.failed)
