@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from scalable_bandits._numba_compile import njit
-from scalable_bandits.posteriors._numba_choice import tie_hash
+from scalable_bandits.posteriors._numba_choice import choose
 from scalable_bandits.posteriors.exact._numba_window import WindowArrays, add_rows, apply, project, record
 
 # Columns of `leaves` (slots, 5), the leaves of the tree of maxima: mean and std at the cell's maximizer, the width up
@@ -17,6 +17,7 @@ MEAN, STD, WIDTH_LIMIT, LARGEST_STD, GAIN = range(5)
 # cells visited since then.
 LAST, VALID_UNTIL, LEAD, VISITS = range(4)
 
+ALL = np.zeros(0, dtype=np.bool_)
 FEW = 64  # number of cells up to which `select` looks at all of them, which is faster than a search in the tree
 
 
@@ -81,63 +82,6 @@ def observe_all(positions, rows_at, ys, noises, columns, matrices, vectors, rows
 
 
 @njit(cache=True, nogil=True)
-def find_maximizer(mean, variance, std, parent_index, width, numbers, salt, tolerance):
-    """Find the largest index mean + width std of a cell, bounded by `parent_index` unless that is empty.
-
-    Returns the maximizer's position (of ties the one of smallest hash), the index, mean and std there, the largest
-    width up to which no other candidate has a larger index, and the largest std. With a parent's index, the mean is the
-    index, the std is 0, and the width is the given one. The standard deviations are written to `std` (n,).
-    """
-    n = mean.shape[0]
-    for i in range(n):
-        std[i] = math.sqrt(variance[i])
-    tightened = parent_index.shape[0] > 0
-    best = -np.inf
-    largest_std = 0.0
-    for i in range(n):
-        index = mean[i] + width * std[i]
-        if tightened and parent_index[i] < index:
-            index = parent_index[i]
-        best = max(best, index)
-        largest_std = max(largest_std, std[i])
-    floor = best - tolerance * abs(best)
-    chosen = -1
-    smallest = np.uint64(0)
-    for i in range(n):
-        index = mean[i] + width * std[i]
-        if tightened and parent_index[i] < index:
-            index = parent_index[i]
-        if index >= floor:
-            h = tie_hash(numbers[i], salt)
-            if chosen < 0 or h < smallest or (h == smallest and numbers[i] < numbers[chosen]):
-                chosen = i
-                smallest = h
-    if tightened:
-        return chosen, best, best, 0.0, width, largest_std
-    top_mean = mean[chosen]
-    top_std = std[chosen]
-    width_limit = np.inf
-    for i in range(n):
-        more = std[i] - top_std
-        if more > 1e-12 * top_std:
-            width_limit = min(width_limit, max((top_mean - mean[i]) / more, width))
-    return chosen, top_mean + width * top_std, top_mean, top_std, width_limit, largest_std
-
-
-@njit(cache=True, nogil=True)
-def first_by_hash(numbers, salt):
-    """Return the position of the candidate of smallest hash."""
-    chosen = 0
-    smallest = tie_hash(numbers[0], salt)
-    for i in range(1, numbers.shape[0]):
-        h = tie_hash(numbers[i], salt)
-        if h < smallest or (h == smallest and numbers[i] < numbers[chosen]):
-            chosen = i
-            smallest = h
-    return chosen
-
-
-@njit(cache=True, nogil=True)
 def width_of(gain, log_term, norm, noise):
     """Return the width B + R sqrt(2 (g + 1 + log(N_t / delta)))."""
     return norm + noise * math.sqrt(2.0 * (gain + 1.0 + log_term))
@@ -197,17 +141,34 @@ def update_bound(tree, leaves, i, log_term, norm, noise):
 
 
 @njit(cache=True, nogil=True)
-def evaluate(fields, parent_index, gain, log_term, norm, noise, numbers, salt, tolerance, leaves, i, tree, valid_until):
+def evaluate(fields, parent_index, gain, log_term, norm, noise, numbers, salt, leaves, i, tree, valid_until):
     """Find a cell's maximizer, write its leaf and its bound in the tree, and return the maximizer's number.
 
-    `valid_until` is the log term of the tree's bounds, -inf if all of them have to be computed again anyway.
+    The index is mean + width std, bounded by `parent_index` unless that is empty. With a parent's index, the mean in
+    the leaf is the index, the std is 0, and the width limit is the present width. The standard deviations are written
+    to fields[2]. `valid_until` is the log term of the tree's bounds, -inf if all of them have to be computed again
+    anyway.
     """
     width = width_of(gain, log_term, norm, noise)
-    chosen, _, top_mean, top_std, width_limit, largest_std = find_maximizer(
-        fields[0], fields[1], fields[2], parent_index, width, numbers, salt, tolerance
-    )
-    leaves[i, MEAN], leaves[i, STD], leaves[i, WIDTH_LIMIT] = top_mean, top_std, width_limit
-    leaves[i, LARGEST_STD], leaves[i, GAIN] = largest_std, gain
+    n, tightened = numbers.shape[0], parent_index.shape[0] > 0
+    mean, variance, std, index = fields[0], fields[1], fields[2], np.empty(n)
+    largest_std = 0.0
+    for k in range(n):
+        std[k] = math.sqrt(variance[k])
+        largest_std = max(largest_std, std[k])
+        index[k] = mean[k] + width * std[k]
+        if tightened and parent_index[k] < index[k]:
+            index[k] = parent_index[k]
+    chosen, best = choose(index, ALL, numbers, salt)
+    if tightened:
+        leaves[i, MEAN], leaves[i, STD], width_limit = best, 0.0, width
+    else:
+        leaves[i, MEAN], leaves[i, STD], width_limit = mean[chosen], std[chosen], np.inf
+        for k in range(n):
+            more = std[k] - std[chosen]
+            if more > 1e-12 * std[chosen]:
+                width_limit = min(width_limit, max((mean[chosen] - mean[k]) / more, width))
+    leaves[i, WIDTH_LIMIT], leaves[i, LARGEST_STD], leaves[i, GAIN] = width_limit, largest_std, gain
     if valid_until > -np.inf:
         update_bound(tree, leaves, i, valid_until, norm, noise)
     return numbers[chosen]

@@ -131,7 +131,7 @@ def update_maximizer(cells, leaves, tree, valid_until, slot, log_term, constants
     members = carray(pointer(cells[slot, NUMBERS]), (n,), np.int64)
     cells[slot, MAXIMIZER] = evaluate(
         fields, parent_index, leaves[slot, GAIN], log_term, constants.norm, constants.noise, members, salt,
-        constants.tolerance, leaves, slot, tree, valid_until,
+        leaves, slot, tree, valid_until,
     )  # fmt: skip
 
 

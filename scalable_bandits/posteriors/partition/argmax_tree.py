@@ -125,7 +125,7 @@ class ArgmaxTree:
         self.loop_cells.drop(cell.slot)
         cell.maximizer = numba_cells.evaluate(
             posterior.fields, cell.parent_index, cell.gain, log_term, self._norm, self._noise,
-            posterior.numbers, salt, TIE_TOLERANCE, leaves, cell.slot, tree, self._schedule[VALID_UNTIL],
+            posterior.numbers, salt, leaves, cell.slot, tree, self._schedule[VALID_UNTIL],
         )  # fmt: skip
 
     def find_largest(

@@ -9,8 +9,8 @@ import numpy as np
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
-from scalable_bandits.posteriors.engine import TIE_TOLERANCE
-from scalable_bandits.posteriors.partition import _numba_cells as numba_cells
+from scalable_bandits.posteriors import _numba_choice as numba_choice
+from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree
 from scalable_bandits.posteriors.partition.cell import Cell
 from scalable_bandits.posteriors.partition.cell_posteriors import CellPosteriors
@@ -77,11 +77,8 @@ class FiniteCells(CellPosteriors[FinitePosterior]):
         return np.minimum(index, cell.parent_index) if len(cell.parent_index) else index
 
     def tied_maximizer(self, cell: Cell) -> int:
-        return self._first(self._members(cell))
-
-    def _first(self, numbers: Indices) -> int:
-        """Return the candidate that is chosen among tied ones."""
-        return int(numbers[numba_cells.first_by_hash(numbers, self._salt)])
+        members = self._members(cell)
+        return int(members[numba_choice.tie_hashes(members, self._salt).argmin()])  # of equal hashes the first number
 
     def best(self, cell: Cell) -> tuple[float, int, float]:
         posterior = self.posterior(cell)
@@ -91,5 +88,5 @@ class FiniteCells(CellPosteriors[FinitePosterior]):
     def best_among(self, cell: Cell, candidates: Sequence[int], log_term: float) -> tuple[float, int]:
         posterior = self.posterior_with_pending(cell)
         index = self._index(cell, posterior, log_term)[posterior.numbers.searchsorted(candidates)]
-        largest = float(index.max())
-        return largest, self._first(np.array(candidates)[index >= largest - TIE_TOLERANCE * abs(largest)])
+        position, largest = choose(index, int(self._salt), None, np.array(candidates))
+        return largest, candidates[position]
