@@ -12,11 +12,11 @@ without prefetching.
 
 from __future__ import annotations
 
-import copy
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import attrs
 import numpy as np
 
 from scalable_bandits.checks import Floats
@@ -119,19 +119,13 @@ class CellsShard:
         key = (sent.divisions, sent.place)
         cell = self._cells.get(key)
         if cell is None:
-            cell = self._cells[key] = _copied(sent)
+            cell = self._cells[key] = attrs.evolve(sent, data=list(sent.data))
             self._tree.add(cell)
         elif cell.data != sent.data:
             self._posteriors.drop(cell)
             cell.data = list(sent.data)
         cell.gain, cell.parent_index = sent.gain, sent.parent_index
         return cell
-
-
-def _copied(cell: Cell) -> Cell:
-    copied = copy.copy(cell)
-    copied.data = list(cell.data)
-    return copied
 
 
 class RemoteCells(CellPosteriors[Any]):
@@ -173,9 +167,8 @@ class RemoteCells(CellPosteriors[Any]):
     # ---- messages
 
     def _task(self, method: Callable[..., Any], cell: Cell, new: Sequence[int] = (), **given: Any) -> CellTask:
-        sent = _copied(cell)
-        if not self._local.needs_ancestors:
-            sent.parent = None
+        parent = cell.parent if self._local.needs_ancestors else None
+        sent = attrs.evolve(cell, data=list(cell.data), parent=parent)
         return CellTask(method, sent, given, self.pending.get(cell.number, ()), new)
 
     def _ask(self, tasks: Sequence[CellTask]) -> list[Result]:
