@@ -45,7 +45,7 @@ def test_largest_variances_one_after_the_other(points):
         for each in (engine, dense):
             each.observe(candidate, 0.0, 0.05)
     assert engine.information_gain == pytest.approx(dense.information_gain)
-    assert len(engine._blocks) < 60
+    assert len(engine.state()["blocks"]) < 60
     np.testing.assert_allclose(engine.variance(), dense.variance(), atol=1e-10)
 
 
@@ -57,7 +57,7 @@ def test_ties_of_many():
         candidate = same_choice(engine, dense, mask if t > 60 else None)
         for each in (engine, dense):
             each.observe(candidate, 0.0, 0.05)
-    assert len(engine._blocks) < 20
+    assert len(engine.state()["blocks"]) < 20
 
 
 @given(

@@ -104,7 +104,10 @@ def upper_bound(leaves, i, width):
 
 @njit(cache=True, nogil=True)
 def rebuild_ahead(tree, leaves, count, log_term, schedule, norm, noise):
-    """Compute the bounds for a larger log term: much larger if few cells were visited since the last time."""
+    """Compute the bounds of all cells, and the maxima of pairs up to the root, node 1, for a larger log term.
+
+    It is much larger if few cells were visited since the last time.
+    """
     many = 100 + count / 8  # a visit takes about as long as the bounds of eight cells, a call as a hundred visits
     change = 1.0
     if schedule[VISITS] > many:
@@ -112,17 +115,12 @@ def rebuild_ahead(tree, leaves, count, log_term, schedule, norm, noise):
     elif schedule[VISITS] < 0.5 * many:
         change = 2.0
     schedule[LEAD] = min(max(schedule[LEAD] * change, 1e-9), 1.0)
-    schedule[VISITS], schedule[VALID_UNTIL] = 0.0, log_term + schedule[LEAD]
-    rebuild_tree(tree, leaves, count, schedule[VALID_UNTIL], norm, noise)
-
-
-@njit(cache=True, nogil=True)
-def rebuild_tree(tree, leaves, count, log_term, norm, noise):
-    """Compute the bounds of all cells at a log term, and the maxima of pairs up to the root, node 1."""
+    valid_until = log_term + schedule[LEAD]
+    schedule[VISITS], schedule[VALID_UNTIL] = 0.0, valid_until
     size = tree.shape[0] // 2
     for i in range(size):
         if i < count:
-            tree[size + i] = upper_bound(leaves, i, width_of(leaves[i, GAIN], log_term, norm, noise))
+            tree[size + i] = upper_bound(leaves, i, width_of(leaves[i, GAIN], valid_until, norm, noise))
         else:
             tree[size + i] = -np.inf
     for node in range(size - 1, 0, -1):

@@ -96,19 +96,6 @@ def pointer(context, address):
     return types.voidptr(types.int64), convert
 
 
-@njit(cache=True, nogil=True)
-def position(numbers, candidate):
-    """Return the position of a candidate among those of its cell, ascending."""
-    low, high = 0, numbers.shape[0]
-    while low < high:
-        middle = (low + high) // 2
-        if numbers[middle] < candidate:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
 # The functions below take the arrays, not the tuples: every access to a field of a tuple costs some nanoseconds.
 
 
@@ -139,7 +126,7 @@ def update_maximizer(cells, leaves, tree, valid_until, slot, log_term, constants
 def row_of(cells, slot, candidate):
     """Return position and row of a candidate in a cell; the row is -1 if it was not observed there."""
     n = cells[slot, SIZE]
-    p = position(carray(pointer(cells[slot, NUMBERS]), (n,), np.int64), candidate)
+    p = np.searchsorted(carray(pointer(cells[slot, NUMBERS]), (n,), np.int64), candidate)
     return p, carray(pointer(cells[slot, ROW_OF]), (n,), np.int64)[p]
 
 

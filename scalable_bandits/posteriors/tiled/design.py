@@ -19,10 +19,11 @@ Shards are asked twice a pool. Every number follows from a tile and the points.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
@@ -31,7 +32,7 @@ from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.engine import Acquisition, Engine, choose, first_of_ties
 from scalable_bandits.posteriors.placement import Executor, Shards, executor
 from scalable_bandits.posteriors.regression import positive_factor
-from scalable_bandits.posteriors.state import State, StateEntry, arrays, value
+from scalable_bandits.posteriors.state import State, StateEntry, value
 from scalable_bandits.posteriors.tiled.ordering import shard_edges
 from scalable_bandits.spaces import FiniteSpace, Indices, Mask, Points
 
@@ -41,6 +42,7 @@ POOL_FRACTION = 64  # between these two, a pool has one of so many candidates
 CHUNK = 256  # rows of a tile in one array
 BLOCK = 256  # points in a block of a rebuild
 UNKNOWN: Mask = np.zeros(0, dtype=np.bool_)  # stands for the mask of a restored pool, the mask of the next question
+Block = tuple[Floats, Floats, Floats]  # arguments of `DesignTiles.add`
 ABOVE = 1.0 + 1e-9  # factor by which a variance has to be larger to be above others, more than rounding
 
 
@@ -56,20 +58,16 @@ class DesignTiles:
     first, stop
         Number of the first candidate, and one after the last.
     added
-        Folded points: "points" (m, d), their "factor" (m, m), the lower Cholesky factor of their covariance with the
-        noise variances on the diagonal, and the sizes (b,) of their "blocks".
+        Arguments of `add` for each block of folded points.
     """
 
-    def __init__(self, kernel: Kernel, space: FiniteSpace, first: int, stop: int, added: State):
+    def __init__(self, kernel: Kernel, space: FiniteSpace, first: int, stop: int, added: Sequence[Block]):
         self._kernel, self._first = kernel, first
         self._points = np.ascontiguousarray(space.points()[first:stop])
         self._starts = range(0, stop - first, TILE)
         self.clear()
-        start = 0
-        for size in added["blocks"].tolist():
-            end, factor = start + size, added["factor"][start : start + size]
-            self.add(added["points"][start:end], factor[:, :start], np.ascontiguousarray(factor[:, start:end]))
-            start = end
+        for block in added:
+            self.add(*block)
 
     def clear(self) -> None:
         """Remove all rows."""
@@ -189,6 +187,11 @@ class Pool:
         return top > self._bound[1] * ABOVE
 
 
+def _entry(name: str, shape: str, dtype: DTypeLike, read: Callable[[Any], Any]) -> StateEntry:
+    """Declare an entry of the state; `DesignEngine.restore` restores all of them together."""
+    return value(name, shape, dtype, read, lambda engine, held: None)
+
+
 class DesignEngine(Engine):
     """Exact variances, for choosing points by variance alone; it has no means.
 
@@ -206,13 +209,13 @@ class DesignEngine(Engine):
     limit: ClassVar[int] = 2_000_000
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (
-        value("points", "(m,)", np.int64, lambda self: self._folded[0], lambda self, held: None),
-        value("noise_variances", "(m,)", np.float64, lambda self: self._folded[1], lambda self, held: None),
-        value("blocks", "(b,)", np.int64, lambda self: self._blocks, lambda self, held: None),
-        value("new_points", "(q,)", np.int64, lambda self: [c for c, _ in self._new], lambda self, held: None),
-        value("new_noise", "(q,)", np.float64, lambda self: [v for _, v in self._new], lambda self, held: None),
-        value("pool", "(k,)", np.int64, lambda self: self._pool_numbers(), lambda self, held: None),
-        value("tied", "()", bool, lambda self: self._pool is not None and self._pool.tied, lambda self, held: None),
+        _entry("points", "(m,)", np.int64, lambda self: self._folded[0]),
+        _entry("noise_variances", "(m,)", np.float64, lambda self: self._folded[1]),
+        _entry("blocks", "(b,)", np.int64, lambda self: [len(points) for points, *_ in self._added]),
+        _entry("new_points", "(q,)", np.int64, lambda self: [c for c, _ in self._new]),
+        _entry("new_noise", "(q,)", np.float64, lambda self: [v for _, v in self._new]),
+        _entry("pool", "(k,)", np.int64, lambda self: [] if self._pool is None else self._pool.numbers),
+        _entry("tied", "()", bool, lambda self: self._pool is not None and self._pool.tied),
     )
 
     def __init__(
@@ -225,8 +228,7 @@ class DesignEngine(Engine):
         self._space = Points(points) if space is None else space
         self._every = range(len(edges) - 1)
         self._folded = np.empty(0, dtype=np.int64), np.empty(0)  # candidates that are folded points; noise variances
-        self._blocks: list[int] = []  # sizes of the blocks
-        self._factor: list[Floats] = []  # for each block: its rows (b, height + b) of the points' Cholesky factor
+        self._added: list[Block] = []  # blocks of the folded points
         self._new: list[tuple[int, float]] = []  # candidates that are new points, with their noise variances
         self._pool: Pool | None = None
         self._shards: Shards[DesignTiles] = (holder or executor(None)).shards(
@@ -235,12 +237,8 @@ class DesignEngine(Engine):
 
     def _maker(self, shard: int) -> functools.partial[DesignTiles]:
         """Return the function that makes a shard, with the rows of the points so far."""
-        factor = np.zeros((len(self._folded[0]),) * 2)
-        for rows in self._factor:
-            factor[rows.shape[1] - len(rows) : rows.shape[1], : rows.shape[1]] = rows
-        points, blocks = self.points[self._folded[0]], np.array(self._blocks, dtype=np.int64)
-        added, (first, stop) = arrays(points=points, factor=factor, blocks=blocks), self._ends[shard : shard + 2]
-        return functools.partial(DesignTiles, self.kernel, self._space, first, stop, added)
+        first, stop = self._ends[shard : shard + 2]
+        return functools.partial(DesignTiles, self.kernel, self._space, first, stop, tuple(self._added))
 
     # ---- points
 
@@ -276,10 +274,10 @@ class DesignEngine(Engine):
         covariance = self.kernel.block(points)
         blas.subtract_product(covariance, rows, np.ascontiguousarray(rows.T))
         lower, _ = positive_factor(covariance, noise_variances)
-        self._shards.tell(None, DesignTiles.add, points, rows, np.ascontiguousarray(lower))
-        self._factor.append(np.hstack([rows, lower]))
+        block = points, rows, np.ascontiguousarray(lower)
+        self._shards.tell(None, DesignTiles.add, *block)
+        self._added.append(block)
         self._folded = np.append(self._folded[0], numbers), np.append(self._folded[1], noise_variances)
-        self._blocks.append(len(numbers))
 
     def _rows_at(self, numbers: Indices) -> Floats:
         """Return the rows (k, height) of candidates in ascending order."""
@@ -297,7 +295,7 @@ class DesignEngine(Engine):
 
     def _clear(self) -> None:
         self._shards.tell(None, DesignTiles.clear)
-        self._folded, self._blocks, self._factor = (np.empty(0, dtype=np.int64), np.empty(0)), [], []
+        self._folded, self._added = (np.empty(0, dtype=np.int64), np.empty(0)), []
 
     # ---- questions
 
@@ -351,9 +349,6 @@ class DesignEngine(Engine):
         raise NotImplementedError("DesignEngine has variances alone")
 
     # ---- state
-
-    def _pool_numbers(self) -> Sequence[int]:
-        return [] if self._pool is None else self._pool.numbers.tolist()
 
     def restore(self, state: State) -> None:
         super().restore(state)
