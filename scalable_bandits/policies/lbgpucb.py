@@ -168,10 +168,7 @@ class LBGPUCB(UnknownPriorPolicy):
 
     def _next_turn(self) -> int:
         """Return the number of the lengthscale that plays the next round."""
-        counts = self.tally.counts.copy()
-        for _ in self._pending.asked:  # without failed points: no lengthscale is credited with them
-            counts[self._turn(counts)] += 1.0
-        return self._turn(counts)
+        return self.turn_after_pending(self._turn)
 
     def _width_under(self, number: int) -> float:
         """Return beta of a lengthscale, given the observations so far."""

@@ -30,7 +30,7 @@ class MLEGPUCB(UnknownPriorPolicy):
     compiled_rule: ClassVar[int | None] = numba_priors.LIKELIEST
 
     def choose(self, allowed: Mask | None = None) -> int:
-        return self.best_proposed(self.proposals([self.pick(self.tally.evidence)], allowed))  # (1), (2)
+        return self.proposals([self.pick(self.tally.evidence)], allowed)[0].candidate  # (1), (2)
 
     def credit(self, outcome: RoundOutcome) -> None:
         numba_priors.credit_likeliest(self.tally, outcome.y, outcome.share)

@@ -41,10 +41,7 @@ class RegretBalancing(UnknownPriorPolicy):
         return self.pick(-counts)  # line 3
 
     def choose(self, allowed: Mask | None = None) -> int:
-        counts = self.tally.counts.copy()
-        for _ in self._pending.asked:  # without failed points: no prior is credited with them
-            counts[self._turn(counts)] += 1.0
-        return self.best_proposed(self.proposals([self._turn(counts)], allowed))  # line 4
+        return self.proposals([self.turn_after_pending(self._turn)], allowed)[0].candidate  # line 4
 
     def credit(self, outcome: RoundOutcome) -> None:
         t, y, share, _, std = outcome

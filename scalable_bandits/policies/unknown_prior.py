@@ -221,6 +221,13 @@ class UnknownPriorPolicy(Policy):
         """Return the prior in play of largest score (|U|,), ties broken by the seeded hash."""
         return int(numba_priors.pick(self.tally, scores))
 
+    def turn_after_pending(self, turn: Callable[[Floats], int]) -> int:
+        """Return the prior whose turn it is after the pending points, by a function of numbers of plays (|U|,)."""
+        counts = self.tally.counts.copy()
+        for _ in self._pending.asked:  # without failed points: no prior is credited with them
+            counts[turn(counts)] += 1.0
+        return turn(counts)
+
     def best_proposed(self, proposals: Sequence[Proposal]) -> int:
         """Return the candidate that has the largest upper bound of all proposals, ties broken by a seeded hash."""
         candidates, uppers = zip(*proposals, strict=True)
