@@ -33,8 +33,7 @@ from scalable_bandits.posteriors import (
 )
 from scalable_bandits.posteriors.hyperparameters.learned_prior import LearnedPrior, standard_kernel
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal
-from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule, usual_lengthscales
-from scalable_bandits.posteriors.models.learned import LearnedModel, RefittedModel
+from scalable_bandits.posteriors.models.learned import LearnedModel, RefittedModel, usual_lengthscales
 from scalable_bandits.posteriors.models.model import MEAN, GivenPrior, Model, Query
 from scalable_bandits.posteriors.models.search import search_of
 from scalable_bandits.posteriors.pending import Draws
@@ -261,10 +260,10 @@ class GaussianProcessPolicy(Policy):
         lengthscales = usual_lengthscales(self.space) if isinstance(given, str) else given
         if lengthscales is not None:
             lengthscales.check(self.space.model_dimension)
-        schedule = HyperparameterSchedule(self.prior_kernel, self._constant_mean, lengthscales, every, self.seed)
         return RefittedModel(
-            self._prior, self._domain, self.make_engine, self.regularization, search_of(self._domain), schedule
-        )
+            self._prior, self._domain, self.make_engine, self.regularization, search_of(self._domain), lengthscales,
+            every, self.seed,
+        )  # fmt: skip
 
     def _learned_model(self) -> LearnedModel:
         lengthscales = None if isinstance(self.lengthscale_prior, str) else self.lengthscale_prior

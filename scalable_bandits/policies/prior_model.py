@@ -122,15 +122,14 @@ class PriorShard:
         """Return the candidate of largest upper confidence bound in round t, given pending candidates."""
         if self._moves:
             return Proposal(*choose(self.upper(width, t, pending), self._salt, allowed))
-        reduction = self._model.reduction(pending)
+        reduction = self._model.reduction(pending) if pending else None
         return Proposal(*self._model.engine.argmax(UpperConfidence(width), self._salt, allowed, reduction))
 
     def upper(self, width: float, t: int, pending: Sequence[int]) -> Floats:
         """Return the upper confidence bounds of all candidates in round t, (n,), given pending candidates."""
         mean, variance = self.moments(t)
-        reduction = self._model.reduction(pending)
-        if reduction is not None:
-            variance = np.maximum(variance - reduction, 0.0)
+        if pending:
+            variance = np.maximum(variance - self._model.reduction(pending), 0.0)
         return UpperConfidence(width)(mean, variance)
 
     def moments(self, t: int) -> tuple[Floats, Floats]:

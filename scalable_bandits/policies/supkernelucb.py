@@ -161,7 +161,8 @@ class SupKernelUCB(GaussianProcessPolicy):
 
     def _pending_reduction(self, stage: int) -> Floats | None:
         """Return the reduction (n,) of a stage's variances by pending points; None without any."""
-        return self._stage_model(stage).reduction([c for c in self._pending.numbers if self._stage_of(c) == stage])
+        pending = [c for c in self._pending.numbers if self._stage_of(c) == stage]
+        return self._stage_model(stage).reduction(pending) if pending else None
 
     # ---- the stages
 

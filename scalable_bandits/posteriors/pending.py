@@ -11,7 +11,7 @@ noisy values at the q pending points, and k(x) the posterior covariances of f(x)
 
 Of Sugiura et al. only the abstract was compared. Whether their draws include the noise could not be checked. Ours do,
 so that the observations together with the drawn values have the law of observations. Where the kernel is learned, the
-noise of pending points is next to none for (1) to (3) alike (`PENDING_NOISE` in `model.py`).
+noise of pending points is next to none for (1) to (3) alike (`PENDING_NOISE` in `models/learned.py`).
 """
 
 from __future__ import annotations
@@ -23,43 +23,15 @@ import numpy as np
 from scipy.linalg import LinAlgError, solve_triangular
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.posteriors.engine import Acquisition, Engine, choose
+from scalable_bandits.posteriors.engine import Engine
 from scalable_bandits.posteriors.regression import positive_factor
 from scalable_bandits.randomness import generator
-from scalable_bandits.spaces import Indices, Mask
+from scalable_bandits.spaces import Indices
 
 
 def distinct(pending: Sequence[int]) -> tuple[Indices, Indices]:
     """Return the distinct pending points (q,), ascending, and how often each is pending (q,)."""
     return np.unique(np.array(pending, dtype=np.int64), return_counts=True)
-
-
-def covariance_of_values(columns: Floats, points: Indices, noise_variances: Floats) -> Floats:
-    """Return the covariance (q, q) of noisy values at points (q,), from their posterior covariances with all (q, n)."""
-    return columns[:, points] + np.diag(noise_variances)
-
-
-def reduction(columns: Floats, covariance: Floats) -> Floats:
-    """Return by how much values of a covariance (q, q), with covariances (q, n) with all, lower the variances (n,)."""
-    return np.einsum("ij,ij->j", columns, np.linalg.solve(covariance, columns))  # (3)
-
-
-class PendingColumns:
-    """Posterior covariances of pending points with all candidates, computed once until `clear`."""
-
-    def __init__(self) -> None:
-        self._columns: dict[int, Floats] = {}  # (n,) by point
-
-    def clear(self) -> None:
-        """Forget all columns, since the posterior has changed."""
-        self._columns.clear()
-
-    def columns(self, engine: Engine, points: Indices, together: bool) -> Floats:
-        """Return the columns (q, n) of points (q,); missing ones are computed together, or one by one."""
-        missing = [c for c in points.tolist() if c not in self._columns]
-        for some in [missing] if together and missing else [[c] for c in missing]:
-            self._columns.update(zip(some, engine.columns(np.array(some)), strict=True))
-        return np.array([self._columns[c] for c in points.tolist()])
 
 
 class Draws(NamedTuple):
@@ -71,7 +43,7 @@ class Draws(NamedTuple):
     shift: Floats  # (n,) change of the posterior mean of every candidate
 
 
-def draw(engine: Engine, pending: Sequence[int], columns: Floats, covariance: Floats, key: tuple[int, int]) -> Draws:
+def drawn(engine: Engine, pending: Sequence[int], columns: Floats, covariance: Floats, key: tuple[int, int]) -> Draws:
     """Draw noisy values at pending points, jointly from the posterior.
 
     Parameters
@@ -100,23 +72,3 @@ def _factor(covariance: Floats) -> Floats:
     except LinAlgError:
         jitter = 1e-7 * float(covariance.diagonal().max())
         return positive_factor(0.5 * (covariance + covariance.T), np.full(len(covariance), jitter))[0]
-
-
-def argmax(
-    engine: Engine, index: Acquisition, salt: int, allowed: Mask | None, shift: Floats, reduction: Floats | None = None
-) -> tuple[int, float]:
-    """Find the candidate of largest index after the means are shifted.
-
-    Parameters
-    ----------
-    engine, index, salt, allowed
-        Engine, and arguments of its `argmax`.
-    shift
-        Amount (n,) that is added to the means.
-    reduction
-        Amount (n,) that is subtracted from the variances; None for nothing.
-    """
-    variance = engine.variance()
-    if reduction is not None:
-        variance = np.maximum(variance - reduction, 0.0)
-    return choose(index(engine.mean() + shift, variance), salt, allowed)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+import scalable_bandits as sb
 from scalable_bandits.kernels import RBF
 from scalable_bandits.posteriors.forgetting.weighted import WeightedEngine
-from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule
 from scalable_bandits.posteriors.state import Stateful, array, copied, group, member, number, value
 
 
@@ -157,18 +157,22 @@ class TestStateful:
             filled().restore(state)
 
 
-def test_learned_prior():
-    given = 1.0 * RBF([0.3, 0.4])
-    one, other = (HyperparameterSchedule(given, 0.0, None, 10, seed=1) for _ in range(2))
-    points = np.random.default_rng(0).random((12, 2))
-    one.learn(points, np.sin(5.0 * points[:, 0]), np.full(12, 0.01))
+@pytest.mark.parametrize("prior_mean", [0.0, np.cos])
+def test_of_a_model_that_is_refitted(prior_mean):
+    """A mean that is constant is learned with the kernel."""
+    given, grid = 1.0 * RBF(0.3), sb.Grid([[0, 1]], 12)
+    mean = prior_mean if prior_mean == 0.0 else lambda x: prior_mean(x[:, 0])
+    one, other = (sb.GPEI(grid, given, noise=0.1, prior_mean=mean, refit=10).model for _ in range(2))
+    for i in range(12):
+        one.observe(i, np.sin(0.5 * i) + 3.0, 0.01)
+    one.after_round(9)
+    assert (one.kernel, one.constant_mean) == (given, 0.0 if prior_mean == 0.0 else None)
+    one.after_round(10)
     other.restore(one.state())
-    assert (other.kernel, other.mean) == (one.kernel, one.mean) != (given, 0.0)
-    without = HyperparameterSchedule(given, None, None, 10, seed=1)
-    assert np.isnan(without.state()["mean"])
-    other = HyperparameterSchedule(given, None, None, 10, seed=1)
-    other.restore(without.state())
-    assert other.mean is None
+    assert (other.kernel, other.constant_mean) == (one.kernel, one.constant_mean)
+    assert one.kernel != given
+    assert (one.constant_mean is None) == (prior_mean != 0.0)
+    np.testing.assert_array_equal(other.engine.mean(), one.engine.mean())
 
 
 def test_of_a_weighted_engine_does_not_depend_on_what_was_read():

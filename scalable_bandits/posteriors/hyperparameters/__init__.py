@@ -1,1 +1,1 @@
-"""Priors learned from data: marginal likelihood, kernels refitted every few rounds, models without a given kernel."""
+"""Priors learned from data: marginal likelihood, and all that models without a given kernel learn."""

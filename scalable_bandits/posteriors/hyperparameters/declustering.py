@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import RBF
+from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal
 
 NEAR = 0.5  # lengthscale of the RBF kernel that counts neighbours, in median lengthscales
 BLOCK = 2000  # number of points whose neighbours are counted together
@@ -35,3 +36,32 @@ def neighbours(points: Floats, lengthscales: ArrayLike, most: int) -> Floats:
         kernel.fill(block, some, near)
         found[start : start + BLOCK] = near.sum(axis=1)
     return found
+
+
+def variance_over_space(points: Floats, values: Floats, lengthscales: LogNormal | None) -> float:
+    """Compute the variance of values, each weighted by one over the number of points near it.
+
+    Parameters
+    ----------
+    points
+        (m, d) points.
+    values
+        (m,) values, in units of y.
+    lengthscales
+        Prior whose median is the distance at which points are near; None: only equal points are near.
+
+    Returns
+    -------
+    float
+        Variance in squared units of y; unbiased for independent values at points far from each other.
+    """
+    if len(values) < 2:
+        return 0.0
+    if lengthscales is None:
+        near = (points[:, None] == points).all(axis=2).astype(np.float64).sum(axis=1)
+    else:
+        near = neighbours(points, lengthscales.median, len(points))
+    weights = 1.0 / near
+    weights /= weights.sum()
+    away = values - weights @ values
+    return float(weights @ away**2) / (1.0 - float(weights @ weights))

@@ -3,12 +3,12 @@
 | class | prior | file |
 | --- | --- | --- |
 | `Model` | given | this one |
-| `RefittedModel` | hyperparameters of a given kernel, learned anew every few rounds | `learned_model.py` |
-| `LearnedModel` | learned with a transform of y, where no kernel is given | `learned_model.py` |
+| `RefittedModel` | hyperparameters of a given kernel, learned anew every few rounds | `learned.py` |
+| `LearnedModel` | learned with a transform of y, where no kernel is given | `learned.py` |
 
 A model has a prior, an engine with the posterior on the numbered points of a domain, the observations, and a search
 that finds the point of largest index: among all candidates (`Candidates`), or on a whole box, in a space of named
-parameters, or on a large grid (`box/search.py`).
+parameters, or on a large grid (`search.py`).
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ import numpy as np
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.kernels import Kernel
-from scalable_bandits.posteriors import pending as pending_values
 from scalable_bandits.posteriors.beliefs import Beliefs, beliefs_of
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
-from scalable_bandits.posteriors.engine import Acquisition, Engine, ForgettingEngine
-from scalable_bandits.posteriors.pending import Draws
+from scalable_bandits.posteriors.engine import Acquisition, Engine, ForgettingEngine, choose
+from scalable_bandits.posteriors.pending import Draws, distinct, drawn
 from scalable_bandits.posteriors.regression import Regression
 from scalable_bandits.posteriors.rounds import Columns
 from scalable_bandits.posteriors.state import State, StateEntry, Stateful, member, part
@@ -75,14 +74,16 @@ class Candidates:
 
     def argmax(self, model: Model, index: Acquisition, query: Query) -> tuple[Any, float]:
         """Return the candidate of largest index, and that index."""
-        engine, reduction = model.engine, model.reduction(query.pending)
+        engine = model.engine
+        reduction = model.reduction(query.pending) if query.pending else None
         if query.draws is None:
             return engine.argmax(index, query.salt, query.allowed, reduction)
-        return pending_values.argmax(engine, index, query.salt, query.allowed, query.draws.shift, reduction)
+        variance = engine.variance() if reduction is None else np.maximum(engine.variance() - reduction, 0.0)
+        return choose(index(engine.mean() + query.draws.shift, variance), query.salt, query.allowed)
 
     def draw(self, model: Model, pending: Sequence[int], key: tuple[int, int]) -> Draws:
         """Draw values at pending points by a key."""
-        return pending_values.draw(model.engine, pending, *model.pending_covariance(pending), key)
+        return drawn(model.engine, pending, *model.pending_covariance(pending), key)
 
 
 CANDIDATES = Candidates()
@@ -126,7 +127,7 @@ class Model(Stateful):
         self._engine: Engine | None = None
         self._queried = np.zeros(domain.size, dtype=np.bool_)
         self._regression: Regression | None = None
-        self._columns = pending_values.PendingColumns()
+        self._columns: dict[int, Floats] = {}  # posterior covariances (n,) of pending points with all candidates
 
     # ---- the prior
 
@@ -149,15 +150,16 @@ class Model(Stateful):
 
     @property
     def engine(self) -> Engine:
-        """Engine of the numbered points, made at its first use."""
+        """Engine of the numbered points, made from the observations at its first use."""
         if self._engine is None:
-            self._engine = self.search.engine(self)
+            self._engine = self.rebuilt_engine()
         return self._engine
 
     def rebuilt_engine(self) -> Engine:
         """Return a new engine with the observations."""
         engine = self.search.engine(self)
-        engine.observe_all(*self.observations.collapsed())
+        if len(self.observations):
+            engine.observe_all(*self.observations.collapsed())
         return engine
 
     @property
@@ -168,12 +170,12 @@ class Model(Stateful):
     @property
     def forgets(self) -> bool:
         """Whether the engine forgets and has its own observations."""
-        return isinstance(self._engine, ForgettingEngine)
+        return self._engine is not None and self._engine.forgets
 
     @property
     def information_gain(self) -> float:
         """Realised information gain of the observations, in nats."""
-        return 0.0 if self._engine is None else self._engine.information_gain
+        return self.engine.information_gain
 
     # ---- observations
 
@@ -181,7 +183,7 @@ class Model(Stateful):
         """Condition on an observation y of a candidate, and advance the engine by a round."""
         engine = self.engine
         engine.observe(candidate, y, noise_variance)
-        if isinstance(engine, ForgettingEngine):
+        if engine.forgets:
             engine.advance()
         else:
             self.observations.add(candidate, y, noise_variance)
@@ -191,7 +193,7 @@ class Model(Stateful):
     def observe_all(self, candidates: Indices, ys: Floats, noise_variances: Floats) -> None:
         """Condition on observations (k,) of candidates (k,), one after the other, as `observe` does."""
         engine = self.engine
-        if isinstance(engine, ForgettingEngine):
+        if engine.forgets:
             for observation in zip(candidates.tolist(), ys.tolist(), noise_variances.tolist(), strict=True):
                 self.observe(*observation)
             return
@@ -235,8 +237,8 @@ class Model(Stateful):
     def take(self, state: State, size: int) -> None:
         """Restore from the state of a model of the same prior on the first `size` candidates."""
         self.observations.restore(part(state, "observed"))
-        if not isinstance(self.engine, ForgettingEngine):
-            self._engine = self.rebuilt_engine()
+        self._engine = None
+        if not self.engine.forgets:
             return
         points = self.domain.coordinates()
         smaller = self.make_engine(self.kernel, points[:size], self.prior_mean(points[:size]))
@@ -247,22 +249,26 @@ class Model(Stateful):
     def _on(self, domain: Domain) -> Self:
         """Return a model with the same observations on another domain, whose engine is not yet made."""
         model, shared = copy.copy(self), min(domain.size, len(self._queried))
-        model.domain, model._engine, model._columns = domain, None, pending_values.PendingColumns()
+        model.domain, model._engine, model._columns = domain, None, {}
         model._queried = np.zeros(domain.size, dtype=np.bool_)
         model._queried[:shared] = self._queried[:shared]
         return model
 
     # ---- pending points
 
-    def reduction(self, pending: Sequence[int]) -> Floats | None:
-        """Return the reduction (n,) of the variances by pending points, in squared units of y; None without any."""
-        return pending_values.reduction(*self.pending_covariance(pending)) if pending else None
+    def reduction(self, pending: Sequence[int]) -> Floats:
+        """Return the reduction (n,) of the variances by pending points, at least one, in squared units of y."""
+        columns, covariance = self.pending_covariance(pending)
+        return np.einsum("ij,ij->j", columns, np.linalg.solve(covariance, columns))  # (3) in `pending.py`
 
     def pending_covariance(self, pending: Sequence[int]) -> tuple[Floats, Floats]:
         """Return covariances of the distinct pending points with all candidates (q, n), and of their values (q, q)."""
-        points, counts = pending_values.distinct(pending)
-        columns = self._columns.columns(self.engine, points, self.batched_columns)
-        return columns, pending_values.covariance_of_values(columns, points, self.regularization / counts)
+        points, counts = distinct(pending)
+        missing = [c for c in points.tolist() if c not in self._columns]
+        for some in [missing] if self.batched_columns and missing else [[c] for c in missing]:
+            self._columns.update(zip(some, self.engine.columns(np.array(some)), strict=True))
+        columns = np.array([self._columns[c] for c in points.tolist()])
+        return columns, columns[:, points] + np.diag(self.regularization / counts)
 
     def draw(self, pending: Sequence[int], key: tuple[int, int]) -> Draws | None:
         """Draw values at pending points by a key, the policy's seed and the round; None without any."""
@@ -353,8 +359,8 @@ class Model(Stateful):
     # ---- state
 
     def before_restore(self, state: State) -> None:
-        """Drop the engine, so that a new one is made with the hyperparameters of the state."""
-        self._engine = None
+        """Drop engine and observations, so that a new engine is made with the hyperparameters of the state."""
+        self.forget()
 
     def after_restore(self) -> None:
         """Recompute what follows from the observations."""
@@ -372,18 +378,6 @@ class LazyModel(Model):
     @classmethod
     def state_fields(cls) -> tuple[StateEntry, ...]:
         return tuple(field for field in super().state_fields() if field.name != "engine")
-
-    @property
-    def engine(self) -> Engine:
-        """Engine of the candidates, made from the observations at its first use."""
-        if self._engine is None:
-            self._engine = self.rebuilt_engine()
-        return self._engine
-
-    @property
-    def information_gain(self) -> float:
-        """Realised information gain of the observations, in nats."""
-        return self.engine.information_gain
 
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
         if self._engine is not None:

@@ -19,7 +19,7 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.posteriors.engine import Engine, ForgettingEngine
+from scalable_bandits.posteriors.engine import Engine
 from scalable_bandits.posteriors.models.model import Model
 from scalable_bandits.posteriors.state import State, StateEntry, value
 from scalable_bandits.spaces import Domain, Indices
@@ -127,16 +127,10 @@ class RepeatedModel(Model):
             self._view = ConditionedEngine(super().engine, self.repeats)
         return self._view
 
-    @property
-    def information_gain(self) -> float:
-        """Realised information gain of the observations, in nats."""
-        return self.engine.information_gain
-
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
         if candidate != self.repeats.point:
             self.settle()
-        engine = super().engine
-        assert not isinstance(engine, ForgettingEngine)
+        _ = super().engine  # is made without this observation
         self.repeats = self.repeats.added(candidate, y, noise_variance)
         self.observations.add(candidate, y, noise_variance)
         self._queried[candidate] = True

@@ -8,7 +8,6 @@ from typing import Any, cast
 import numpy as np
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.posteriors import pending as pending_values
 from scalable_bandits.posteriors.blas import one_thread
 from scalable_bandits.posteriors.box.engine import BoxEngine
 from scalable_bandits.posteriors.box.lattice import GridPoints, top_of_grid
@@ -27,7 +26,7 @@ from scalable_bandits.posteriors.box.settings import top_of_settings
 from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex, Surface, constant_mean, differenced
 from scalable_bandits.posteriors.engine import Acquisition, Engine, choose
 from scalable_bandits.posteriors.models.model import CANDIDATES, MEAN, NO_POINTS, Candidates, Model, Query
-from scalable_bandits.posteriors.pending import Draws
+from scalable_bandits.posteriors.pending import Draws, distinct, drawn
 from scalable_bandits.randomness import derived_seed
 from scalable_bandits.spaces import Domain, Indices, SearchSpace
 
@@ -123,11 +122,11 @@ class GridSearch(BoxSearch):
         return int(numbers[position]), largest
 
     def draw(self, model: Model, pending: Sequence[int], key: tuple[int, int]) -> Draws:
-        points, counts = pending_values.distinct(pending)
+        points, counts = distinct(pending)
         engine, x = model.engine, model.domain.coordinates(points)
         assert isinstance(engine, BoxEngine)
         among = engine.covariance(x, x)  # the changes of the means elsewhere follow from the values (`surface_of`)
-        return pending_values.draw(engine, pending, among, among + np.diag(model.regularization / counts), key)
+        return drawn(engine, pending, among, among + np.diag(model.regularization / counts), key)
 
 
 def _bounds(model: Model) -> Floats:
