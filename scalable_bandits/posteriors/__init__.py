@@ -17,7 +17,6 @@ from scalable_bandits.posteriors.registry import (
 )
 from scalable_bandits.posteriors.regression import Regression
 from scalable_bandits.posteriors.sampling.features import (
-    FeaturePosterior,
     Features,
     quadrature_features,
     random_features,
@@ -34,7 +33,6 @@ __all__ = [
     "DenseEngine",
     "Engine",
     "EngineOptions",
-    "FeaturePosterior",
     "Features",
     "ForgettingEngine",
     "KalmanEngine",

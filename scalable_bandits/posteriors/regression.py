@@ -21,6 +21,13 @@ def covariances(kernel: Kernel, X: Floats, Z: Floats) -> Floats:
     return out
 
 
+def grown(held: Floats, *shape: int) -> Floats:
+    """Return an array of zeros of a larger shape that begins with an array (...,) along every axis."""
+    found = np.zeros(shape)
+    found[tuple(map(slice, held.shape))] = held
+    return found
+
+
 def positive_factor(matrix: Floats, noise_variance: Floats) -> tuple[Floats, float]:
     """Return the lower Cholesky factor of a covariance (m, m) plus noise variances (m,), and the jitter added to these.
 

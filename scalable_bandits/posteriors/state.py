@@ -1,7 +1,7 @@
 """State as named arrays: what a posterior or a policy is at one moment, to be saved and restored bit for bit.
 
-A class that derives from `Stateful` declares once what its state is made of. Checkpoints, restoring and sizes follow
-from the declaration:
+A class that derives from `Stateful` declares once what its state is made of. Checkpoints and restoring follow from
+the declaration:
 
     class Window(Stateful):
         STATE = (array("gram", "(r, r)"), array("shift", "(r,)"), number("rank", int))
@@ -206,10 +206,6 @@ class Stateful:
 
     def after_restore(self) -> None:
         """Recompute what follows from the state."""
-
-    def nbytes(self) -> int:
-        """Return the size of the state in bytes."""
-        return sum(held.nbytes for held in self.state().values())
 
 
 def copied(state: Mapping[str, NDArray[Any]]) -> State:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from cases.policies import BELIEVING, CASES, NOISE, PROBLEMS, REGULARIZATION, SHARED
+from cases.surfaces import gradients
 from naive import policies as naive
 from naive.believer import with_draws
 from naive.gp import GP
@@ -181,7 +182,7 @@ def test_a_surface_with_drawn_values_is_that_of_these_observations(name):
     np.testing.assert_allclose(mean, expected[len(x) :], rtol=0, atol=1e-9)
     np.testing.assert_allclose(variance, squared[len(x) :], rtol=0, atol=1e-9)
     np.testing.assert_allclose(policy.model.engine.mean() + draws.shift, expected[: len(x)], rtol=0, atol=1e-9)
-    by_mean, by_variance = surface.gradients(points[5:6])
+    by_mean, by_variance = gradients(surface, points[5:6])
     for k in range(2):
         step = np.zeros((1, 2))
         step[0, k] = 1e-6

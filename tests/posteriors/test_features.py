@@ -8,7 +8,7 @@ from naive.gp import GP
 from naive.normals import impulse_responses
 
 import scalable_bandits as sb
-from scalable_bandits.posteriors import FeaturePosterior, PathwiseEngine, quadrature_features, random_features
+from scalable_bandits.posteriors import PathwiseEngine, quadrature_features, random_features
 from scalable_bandits.posteriors.sampling import pathwise
 from scalable_bandits.randomness import generator
 
@@ -54,21 +54,6 @@ def test_waves_are_the_features():
     features = random_features(sb.Matern(0.05, nu=1.5), 3, 100, generator(0, "test"))
     x, weights = generator(1, "x").random((50, 3)) * 20 - 10, generator(2, "w").standard_normal(200)
     np.testing.assert_allclose(features.combined(x, weights), features(x) @ weights, rtol=0, atol=1e-10)
-
-
-def test_posterior_in_the_weights_is_the_processs():
-    x, y = np.random.default_rng(0).random((40, 1)), np.random.default_rng(1).standard_normal(40)
-    posterior = FeaturePosterior(quadrature_features(sb.RBF(0.3), 1, 40))
-    posterior.observe(x[:25], y[:25], 0.3)
-    posterior.observe(x[25:], y[25:], 0.1)
-    gp = GP(naive.rbf(0.3), x)
-    for i in range(40):
-        gp.observe(i, y[i], 0.3 if i < 25 else 0.1)
-    mean, covariance = gp.mean_covariance()
-    np.testing.assert_allclose(posterior.predict(x)[0], mean, atol=1e-8)
-    np.testing.assert_allclose(posterior.predict(x)[1], covariance.diagonal(), atol=1e-8)
-    responses = impulse_responses(lambda normals: posterior.features(x) @ posterior.draw(normals) - mean)
-    np.testing.assert_allclose(responses.T @ responses, covariance, atol=1e-8)
 
 
 # ---- sample paths

@@ -133,12 +133,6 @@ class TestStateful:
         state["weights"][0], state["rows.rows"][0, 0], state["each.0"][0] = 8.0, 8.0, 8.0
         assert bits(other.state()) == before  # and a restored object has its own arrays
 
-    def test_size(self):
-        one = filled()
-        assert one.nbytes() == sum(held.nbytes for held in one.state().values())
-        assert Rows().nbytes() == 8
-        assert Stateful().nbytes() == 0
-
     def test_a_state_of_something_else_is_refused(self):
         """Before anything is changed, as far as the entries of its own tell."""
         state, other = filled().state(), filled()

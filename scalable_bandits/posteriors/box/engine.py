@@ -16,7 +16,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.box.surface import PriorMean, Surface, appended, inverse_factor
 from scalable_bandits.posteriors.engine import OnDemandEngine
-from scalable_bandits.posteriors.regression import covariances, positive_factor
+from scalable_bandits.posteriors.regression import covariances, grown, positive_factor
 from scalable_bandits.posteriors.state import State, StateEntry, array, value
 
 
@@ -116,17 +116,10 @@ class BoxEngine(OnDemandEngine):
     def _reserve(self, count: int) -> None:
         """Enlarge the arrays to at least `count` rows, by half their size at once, so that growing costs little."""
         size = len(self._x)
-        if count <= size:
-            return
-        room = max(count, size + size // 2, 64)
-        for name, shape in (("_x", (room, self._x.shape[1])), ("_sums", (room, 2))):
-            grown = np.zeros(shape)
-            grown[:size] = getattr(self, name)
-            setattr(self, name, grown)
-        for name in ("_matrix", "_factor"):
-            grown = np.zeros((room, room))
-            grown[:size, :size] = getattr(self, name)
-            setattr(self, name, grown)
+        if count > size:
+            room = max(count, size + size // 2, 64)
+            self._x, self._sums = grown(self._x, room, self._x.shape[1]), grown(self._sums, room, 2)
+            self._matrix, self._factor = grown(self._matrix, room, room), grown(self._factor, room, room)
 
     def _factorize(self) -> None:
         """Compute the factor anew, with jitter if rounding made the matrix indefinite."""

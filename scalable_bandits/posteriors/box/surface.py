@@ -136,12 +136,6 @@ class Surface:
         """Return (K + noise)^-1 right for a right-hand side (m,)."""
         return np.asarray(self._inverse.T @ (self._inverse @ right))
 
-    def gradients(self, x: Floats) -> tuple[Floats, Floats]:
-        """Return the gradients of posterior mean and variance at points x (k, d): two (k, d) arrays."""
-        _, _, solved = self._predict(x)
-        ones, zeros = np.ones(len(x)), np.zeros(len(x))
-        return self._gradient(x, solved, ones, zeros), self._gradient(x, solved, zeros, ones)
-
     def index(self, index: SmoothIndex, x: Floats) -> tuple[Floats, Floats]:
         """Return an index at points x (k, d), shape (k,), and its gradient (k, d)."""
         mean, variance, solved = self._predict(x)

@@ -84,17 +84,17 @@ def fit(arrays, gram):
 
 
 @njit(cache=True, nogil=True)
-def play(arrays, gram, rule, game, columns, first, fitted, gain, age_fade, fade):
+def play(arrays, gram, rule, game, columns, first, gain, age_fade, fade):
     """Play rounds from position `first` on, until more arms have weight than there is room for.
 
-    The posterior is `fitted` for the first of them, with information gain `gain`, or has to be. Observations fade by
-    `age_fade` when the first one comes, and then by `fade`. Returns the number of rounds played in all.
+    `gain` is the information gain of the posterior, NaN if that has to be computed. Observations fade by `age_fade`
+    when the first one comes, and then by `fade`. Returns the number of rounds played in all.
     """
     mean, variance, precision = arrays.mean, arrays.variance, arrays.precision
     n, now = mean.shape[0], age_fade
     index = np.empty(n)
     for i in range(first, game.noise.shape[0]):
-        if i > first or not fitted:
+        if i > first or math.isnan(gain):
             count = 0
             for arm in range(n):
                 count += precision[arm] > 0.0

@@ -80,10 +80,8 @@ class WeightedEngine(ForgettingEngine):
         done = 0
         while done < len(game.noise):
             fitted = self._fit is not None or np.count_nonzero(self.observed) > len(self.arrays.rows)
-            gain, before, age_fade = self._fitted().gain if fitted else 0.0, done, self.eta**self._age
-            done = numba_weighted.play(
-                self.arrays, self.gram, rule, game, columns, before, fitted, gain, age_fade, self.eta
-            )
+            gain, before, fade = self._fitted().gain if fitted else math.nan, done, self.eta**self._age
+            done = numba_weighted.play(self.arrays, self.gram, rule, game, columns, before, gain, fade, self.eta)
             if done > before:
                 self._fit, self._age = None, 1
 

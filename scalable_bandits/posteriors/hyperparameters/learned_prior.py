@@ -323,11 +323,6 @@ class LearnedPrior(Stateful):
         doubled = (count // EVERY).bit_length() > (last.observations // EVERY).bit_length()
         return [last.logs, self._start] if count <= EVERY or doubled else [last.logs]
 
-    @property
-    def exact(self) -> bool:
-        """Whether the model has all observations."""
-        return len(self.ys) <= REACH
-
     def _modelled(self, count: int) -> list[int]:
         """Return the positions of the observations, of the first `count`, that the model has."""
         if count <= REACH:

@@ -83,12 +83,6 @@ class ConditionedEngine(Engine):
     def _variance(self) -> Floats:  # type: ignore[override]
         return np.maximum(self._engine.variance() - self._column**2 / self._total, 0.0)
 
-    def mean(self) -> Floats:
-        return self._mean
-
-    def variance(self) -> Floats:
-        return self._variance
-
     def columns(self, candidates: Indices) -> Floats:
         column = self._column
         return self._engine.columns(candidates) - np.outer(column[candidates], column) / self._total

@@ -1,4 +1,4 @@
-"""Finite features of stationary kernels, phi(x)'phi(z) close to k(x, z), and the posterior of their weights.
+"""Finite features of stationary kernels, phi(x)'phi(z) close to k(x, z).
 
 Random Fourier features (Rahimi & Recht 2007): frequencies drawn from the kernel's spectral measure, its Fourier
 transform. Quadrature Fourier features (Mutny & Krause 2018): for the RBF kernel, whose spectral measure is Gaussian,
@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
@@ -190,54 +189,3 @@ def quadrature_features(kernel: Kernel, dimension: int, nodes: int) -> Features:
     weights = np.where(mirrored, 2.0 * weights, weights)[: (len(grid) + 1) // 2]
     frequencies = (np.sqrt(2.0) * x[grid] * base.inverse(dimension))[: len(weights)]
     return Features(frequencies, np.sqrt(factor * weights))
-
-
-class FeaturePosterior:
-    """Bayesian linear regression in the weights of features; memory and time do not grow with the observations.
-
-    Source: Rasmussen & Williams 2006, section 2.1; in bandits Mutny & Krause 2018, section 4.
-
-    Parameters
-    ----------
-    features
-        Features of the kernel; the prior of their weights is standard normal.
-
-    Examples
-    --------
-    >>> posterior = FeaturePosterior(quadrature_features(RBF(0.5), 1, nodes=32))
-    >>> posterior.observe(np.array([[0.0]]), np.array([1.0]), noise_variance=1.0)
-    >>> mean, variance = posterior.predict(np.array([[0.0]]))
-    >>> mean.round(6).tolist(), variance.round(6).tolist()
-    ([0.5], [0.5])
-    """
-
-    def __init__(self, features: Features):
-        self.features = features
-        size = 2 * len(features.amplitudes)
-        self._precision = np.eye(size)
-        self._weighted = np.zeros(size)
-        self._factor: Floats | None = None  # Cholesky factor of the precision; None: to be computed
-
-    def observe(self, x: Floats, y: Floats, noise_variance: float) -> None:
-        """Condition on values y (k,) minus the prior mean, at points x (k, d)."""
-        phi = self.features(x)
-        self._precision += phi.T @ phi / noise_variance
-        self._weighted += phi.T @ y / noise_variance
-        self._factor = None
-
-    def _root(self) -> Floats:
-        if self._factor is None:
-            self._factor = cholesky(self._precision, lower=True)
-        return self._factor
-
-    def predict(self, x: Floats) -> tuple[Floats, Floats]:
-        """Return posterior mean minus prior mean, and variance, at points x (k, d): two (k,) arrays."""
-        phi, root = self.features(x), self._root()
-        solved = solve_triangular(root, phi.T, lower=True)
-        return phi @ cho_solve((root, True), self._weighted), np.einsum("ij,ij->j", solved, solved)
-
-    def draw(self, rng: np.random.Generator) -> Floats:
-        """Draw weights (2 m,) from the posterior; `features(x) @ weights` is a sample path."""
-        root = self._root()
-        normal = rng.standard_normal(len(root))
-        return cho_solve((root, True), self._weighted) + solve_triangular(root, normal, lower=True, trans=1)

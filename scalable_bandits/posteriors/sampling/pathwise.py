@@ -25,7 +25,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.engine import OnDemandEngine, choose
-from scalable_bandits.posteriors.regression import covariances, positive_factor
+from scalable_bandits.posteriors.regression import covariances, grown, positive_factor
 from scalable_bandits.posteriors.sampling.features import Features
 from scalable_bandits.posteriors.state import State, array, member
 from scalable_bandits.posteriors.tiled.ordering import spatial_order
@@ -97,9 +97,7 @@ class PathwiseEngine(OnDemandEngine):
         noise = self._observed.at(candidate)[1]
         solved = solve_triangular(self._factor[:m, :m], cross, lower=True) if m else cross
         if m == len(self._factor):
-            grown = np.zeros((max(2 * m, 64), max(2 * m, 64)))
-            grown[:m, :m] = self._factor[:m, :m]
-            self._factor = grown
+            self._factor = grown(self._factor, max(2 * m, 64), max(2 * m, 64))
         self._factor[m, :m] = solved
         rest = float(self.kernel.diagonal(x)[0]) + noise - float(solved @ solved)
         if rest >= noise:
@@ -122,8 +120,8 @@ class PathwiseEngine(OnDemandEngine):
     # ---- posteriors
 
     def _root(self) -> tuple[Floats, bool]:
-        m = len(self._x)
-        return self._factor[:m, :m], True
+        """Return the factor (m, m), and that it is lower triangular, as `cho_solve` takes it."""
+        return self._factor[: self.count, : self.count], True
 
     def _averages(self) -> Floats:
         return self._observed.collapsed()[1] - self._prior[self._x]
@@ -246,9 +244,7 @@ class PathwiseEngine(OnDemandEngine):
         out = self._prior[self._anchors] + self._features.combined(self.points[self._anchors], path.weights)
         known, held = len(self._x), self._anchored
         if known > len(self._anchor_covariances):
-            grown = np.empty((max(2 * known, 64), len(self._anchors)))
-            grown[:held] = self._anchor_covariances[:held]
-            self._anchor_covariances = grown
+            self._anchor_covariances = grown(self._anchor_covariances, max(2 * known, 64), len(self._anchors))
         if known > held:
             self._anchor_covariances[held:known] = self._cross(self._x[held:], self._anchors)
             self._anchored = known
