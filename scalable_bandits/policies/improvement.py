@@ -55,7 +55,7 @@ class ImprovementPolicy(GaussianProcessPolicy):
         """
         draws = self._pending_draws()
         if self.incumbent == "observation":
-            told = self._model.to_engine(np.array([self._largest])).tolist() if np.isfinite(self._largest) else []
+            told = self._model.transform(np.array([self._largest])).tolist() if np.isfinite(self._largest) else []
             if values := [*told, *([] if draws is None else draws.values.tolist())]:
                 return max(values)
         queried = self.queried

@@ -45,7 +45,7 @@ def beliefs_of(model: Any) -> Beliefs:
     variance = float(model.kernel.diagonal(base)[0])
     mean = math.nan if constant is None else float(model.in_units(np.array([constant]), np.zeros(1))[0][0])
     found = influences(space, model.kernel, base)
-    unit, noise = model.scale, model.noise
+    unit, noise = model.transform.scale, model.noise
     return Beliefs(found, variance**0.5 * unit, noise**0.5 * unit, model.prior.direction * mean)
 
 

@@ -75,25 +75,21 @@ def blas_threads() -> Limited:
     return limited(int(next((os.environ[name] for name in NAMES if os.environ.get(name, "").isdecimal()), "1")))
 
 
-LETTERS = {"dgemm": 2, "dtrmm": 4, "dtrsm": 4}  # number of arguments of one letter, which come first
-OTHERS = {"dgemm": 11, "dtrmm": 7, "dtrsm": 7}  # number of addresses of numbers and arrays
-
-
-def _routine(name: str) -> tuple[Callable[..., None], Any]:
-    """Return a routine of BLAS and the type of its integers."""
+def _routine(name: str, letters: int, others: int) -> tuple[Callable[..., None], Any]:
+    """Return a routine of BLAS, which takes letters and then addresses of the others, and the type of its integers."""
     capsule = vars(cython_blas)["__pyx_capi__"][name]
     signature, address = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     signature.restype, signature.argtypes = ctypes.c_char_p, [ctypes.py_object]
     address.restype, address.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    arguments = [ctypes.c_char_p] * LETTERS[name] + [ctypes.c_void_p] * OTHERS[name]
+    arguments = [ctypes.c_char_p] * letters + [ctypes.c_void_p] * others
     text = signature(capsule)
     integer = ctypes.c_int if b" int *" in text else ctypes.c_int64
     return ctypes.CFUNCTYPE(None, *arguments)(address(capsule, text)), integer
 
 
-_dgemm, _integer = _routine("dgemm")
-_dtrmm, _ = _routine("dtrmm")
-_dtrsm, _ = _routine("dtrsm")
+_dgemm, _integer = _routine("dgemm", 2, 11)
+_dtrmm, _ = _routine("dtrmm", 4, 7)
+_dtrsm, _ = _routine("dtrsm", 4, 7)
 _ONE, _MINUS_ONE = (ctypes.byref(ctypes.c_double(value)) for value in (1.0, -1.0))
 
 

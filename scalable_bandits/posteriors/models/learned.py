@@ -17,6 +17,7 @@ from scalable_bandits.posteriors.engine import Engine
 from scalable_bandits.posteriors.hyperparameters.declustering import variance_over_space
 from scalable_bandits.posteriors.hyperparameters.learned_prior import LearnedPrior
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal, learn_kernel
+from scalable_bandits.posteriors.hyperparameters.transform import Transform
 from scalable_bandits.posteriors.models.model import CANDIDATES, Candidates, GivenPrior, MakeEngine, Model
 from scalable_bandits.posteriors.state import State, StateEntry, member, value
 from scalable_bandits.spaces import Domain, Indices, Space
@@ -225,21 +226,15 @@ class LearnedModel(Model):
     def likely(self) -> Indices:
         return self.learned.best_points(MOST_LIKELY) if len(self.learned) >= MANY else super().likely()
 
-    def to_engine(self, y: Floats) -> Floats:
+    @property
+    def transform(self) -> Transform:  # type: ignore[override]
+        """Function from y to units of the engine's y, learned from all observations."""
         self._learn()
-        return self.learned.transform(y)
-
-    def from_engine(self, values: Floats) -> Floats:
-        return self.learned.transform.inverse(values)
+        return self.learned.transform
 
     def in_units(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
-        std = np.sqrt(variance)
-        half = 0.5 * (self.from_engine(mean + std) - self.from_engine(mean - std))
-        return self.from_engine(mean), half**2
-
-    @property
-    def scale(self) -> float:
-        return self.learned.transform.scale
+        std, inverse = np.sqrt(variance), self.transform.inverse
+        return inverse(mean), (0.5 * (inverse(mean + std) - inverse(mean - std))) ** 2
 
     def believed(self, points: Floats) -> tuple[Floats, Floats]:
         """Return mean and variance (k,) at points (k, d), the latter also for the uncertainty of what was learned."""

@@ -25,6 +25,7 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.beliefs import Beliefs, beliefs_of
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.engine import Acquisition, Engine, ForgettingEngine, choose
+from scalable_bandits.posteriors.hyperparameters.transform import Standardisation, Transform
 from scalable_bandits.posteriors.pending import Draws, distinct, drawn
 from scalable_bandits.posteriors.regression import Regression
 from scalable_bandits.posteriors.rounds import Columns
@@ -114,6 +115,7 @@ class Model(Stateful):
     STATE: ClassVar[tuple[StateEntry, ...]] = (member("engine"), member("observations", name="observed"))
     plays: ClassVar[bool] = True  # whether compiled loops may play rounds on the engine
     appends: ClassVar[bool] = False  # whether every observation is followed by a search, on a box
+    transform: Transform = Standardisation(0.0, 1.0)  # function from y to units of the engine's y
     effort = "usual"  # length of a search: "usual", "learned", or "hurried"
     batched_columns = True  # whether the columns of several pending points are computed together
 
@@ -298,15 +300,8 @@ class Model(Stateful):
 
     def highest(self, width: float, key: tuple[int, int]) -> float:
         """Return the largest upper confidence bound, in units of y, given the key of a search."""
-        return float(self.from_engine(np.array([self.argmax(UpperConfidence(width), Query(key=key))[1]]))[0])
-
-    def to_engine(self, y: Floats) -> Floats:
-        """Convert values of y (k,) to units of the engine's y."""
-        return y
-
-    def from_engine(self, values: Floats) -> Floats:
-        """Convert values (k,) in units of the engine's y to units of y."""
-        return values
+        _, bound = self.argmax(UpperConfidence(width), Query(key=key))
+        return float(self.transform.inverse(np.array([bound]))[0])
 
     def in_units(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
         """Convert means and variances (k,) of the engine to units of y."""
@@ -325,7 +320,7 @@ class Model(Stateful):
         """Return values (k,) in units of y, so many standard deviations below and above the mean at points (k, d)."""
         mean, variance = self.believed(points)
         half = deviations * np.sqrt(variance)
-        return self.from_engine(mean - half), self.from_engine(mean + half)
+        return self.transform.inverse(mean - half), self.transform.inverse(mean + half)
 
     def deviation(self, points: Floats) -> tuple[Floats, Floats]:
         """Return posterior mean minus prior mean, and variance, at points (k, d): two (k,) arrays."""
@@ -341,11 +336,6 @@ class Model(Stateful):
     def averages(self) -> tuple[Indices, Floats, Floats]:
         """Return distinct points, averages of y and their noise variances, in units of y: three (m,) arrays."""
         return self.observations.collapsed()
-
-    @property
-    def scale(self) -> float:
-        """Units of y in a unit of the engine's y."""
-        return 1.0
 
     @property
     def noise(self) -> float:

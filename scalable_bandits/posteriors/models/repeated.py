@@ -14,40 +14,16 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
 from scalable_bandits.checks import Floats
+from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.engine import Engine
-from scalable_bandits.posteriors.models.model import Model
-from scalable_bandits.posteriors.state import State, StateEntry, value
+from scalable_bandits.posteriors.models.model import GivenPrior, MakeEngine, Model
+from scalable_bandits.posteriors.state import State, StateEntry, member
 from scalable_bandits.spaces import Domain, Indices
-
-
-class Repeats(NamedTuple):
-    """Observations of one point."""
-
-    point: int = -1  # number of the point
-    precision: float = 0.0  # sum of one over the noise variances
-    weighted: float = 0.0  # sum of the values over their noise variances
-
-    def added(self, point: int, y: float, noise_variance: float) -> Repeats:
-        """Return them with another observation of the same point."""
-        return Repeats(point, self.precision + 1.0 / noise_variance, self.weighted + y / noise_variance)
-
-    @property
-    def noise_variance(self) -> float:
-        """Noise variance of the average."""
-        return 1.0 / self.precision
-
-    @property
-    def average(self) -> float:
-        """Average of the values, each with weight one over its noise variance."""
-        return self.weighted / self.precision
-
-
-NONE = Repeats()
 
 
 class ConditionedEngine(Engine):
@@ -61,19 +37,19 @@ class ConditionedEngine(Engine):
         The observations.
     """
 
-    def __init__(self, engine: Engine, repeats: Repeats):
-        self.kernel, self.points, self.size = engine.kernel, engine.points, engine.size
-        self._engine, self._repeats = engine, repeats
-        mean, variance = engine.at(np.array([repeats.point]))
-        self._residual = repeats.average - float(mean[0])
-        self._before = float(variance[0])
-        self._total = repeats.noise_variance + self._before
+    def __init__(self, engine: Engine, repeats: CollapsedObservations):
+        self.kernel, self.points, self.size, self._engine = engine.kernel, engine.points, engine.size, engine
+        self._point, averages, noise_variances = repeats.collapsed()
+        mean, variance = engine.at(self._point)
+        self._residual, self._before = float(averages[0]) - float(mean[0]), float(variance[0])
+        self._noise = float(noise_variances[0])
+        self._total = self._noise + self._before
         self.totals = engine.totals
 
     @cached_property
     def _column(self) -> Floats:
         """Covariances (n,) of the point with all candidates, without the observations."""
-        return self._engine.columns(np.array([self._repeats.point]))[0]
+        return self._engine.columns(self._point)[0]
 
     @cached_property
     def _mean(self) -> Floats:  # type: ignore[override]
@@ -89,7 +65,7 @@ class ConditionedEngine(Engine):
 
     @property
     def information_gain(self) -> float:
-        return self._engine.information_gain + 0.5 * math.log1p(self._before / self._repeats.noise_variance)
+        return self._engine.information_gain + 0.5 * math.log1p(self._before / self._noise)
 
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
         raise TypeError("a view of an engine takes no observations")
@@ -102,30 +78,28 @@ class ConditionedEngine(Engine):
 class RepeatedModel(Model):
     """Model whose engine gets observations of one point, made in succession, when `settle` is called."""
 
-    STATE: ClassVar[tuple[StateEntry, ...]] = (
-        value(
-            "repeats", "(3,)", float, lambda model: np.array(model.repeats, dtype=np.float64),
-            lambda model, values: model._restore_repeats(values),
-        ),
-    )  # fmt: skip
+    STATE: ClassVar[tuple[StateEntry, ...]] = (member("repeats"),)
 
-    repeats = NONE  # observations that the engine does not have
-    _view: ConditionedEngine | None = None
+    def __init__(self, prior: GivenPrior, domain: Domain, make_engine: MakeEngine, regularization: float):
+        super().__init__(prior, domain, make_engine, regularization)
+        self.repeats = CollapsedObservations()  # of one point at most, those that the engine does not have
+        self._view: ConditionedEngine | None = None
 
     @property
     def engine(self) -> Engine:
         """Engine of the candidates, or a view of it with the observations that it does not have yet."""
-        if self.repeats is NONE:
-            return super().engine
+        engine = super().engine
+        if not len(self.repeats):
+            return engine
         if self._view is None:
-            self._view = ConditionedEngine(super().engine, self.repeats)
+            self._view = ConditionedEngine(engine, self.repeats)
         return self._view
 
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
-        if candidate != self.repeats.point:
+        if candidate not in self.repeats:
             self.settle()
         _ = super().engine  # is made without this observation
-        self.repeats = self.repeats.added(candidate, y, noise_variance)
+        self.repeats.add(candidate, y, noise_variance)
         self.observations.add(candidate, y, noise_variance)
         self._queried[candidate] = True
         self._view = None
@@ -133,21 +107,17 @@ class RepeatedModel(Model):
 
     def settle(self) -> None:
         """Condition the engine on the observations that it does not have yet."""
-        repeats, self.repeats, self._view = self.repeats, NONE, None
-        if repeats is not NONE:
-            super().engine.observe(repeats.point, repeats.average, repeats.noise_variance)
+        repeats, engine = self.repeats, super().engine
+        self.repeats, self._view = CollapsedObservations(), None
+        for point, average, noise_variance in zip(*(each.tolist() for each in repeats.collapsed()), strict=True):
+            engine.observe(point, average, noise_variance)
             self._columns.clear()
+
+    def forget(self) -> None:
+        super().forget()
+        self.repeats, self._view = CollapsedObservations(), None
 
     def _on(self, domain: Domain) -> Self:
         model = super()._on(domain)
-        model.repeats, model._view = NONE, None  # an engine that is made again has all observations
+        model.repeats, model._view = CollapsedObservations(), None  # an engine that is made again has all observations
         return model
-
-    def before_restore(self, state: State) -> None:
-        super().before_restore(state)
-        self.repeats, self._view = NONE, None
-
-    def _restore_repeats(self, values: Floats) -> None:
-        point, precision, weighted = values.tolist()
-        if point >= 0:
-            self.repeats, self._view = Repeats(int(point), precision, weighted), None
