@@ -28,9 +28,20 @@ from scalable_bandits.analysis.diagnostics import (
 )
 from scalable_bandits.analysis.exponents import DECADE, LEVEL, Exponent, Power, all_exponents, exponent, exponents
 from scalable_bandits.analysis.importance import Importance, importance
-from scalable_bandits.analysis.ranks import Rank, Wins, case_ranks, ranks, wins
 from scalable_bandits.analysis.slices import Slice, slices
-from scalable_bandits.analysis.tables import Difference, Mean, Spread, differences, means, spread
+from scalable_bandits.analysis.tables import (
+    Difference,
+    Mean,
+    Rank,
+    Spread,
+    Wins,
+    case_ranks,
+    differences,
+    means,
+    ranks,
+    spread,
+    wins,
+)
 
 __all__ = [
     "BEST",

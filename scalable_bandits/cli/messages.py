@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import typer
 from rich import box
 from rich.cells import cell_len
@@ -122,13 +123,17 @@ def print_json(value: Any) -> None:
     """Print a value as JSON to standard output; NaN and infinity become null, other objects that JSON lacks text."""
     from json import dumps
 
-    typer.echo(dumps(finite(value), indent=2, default=str))
+    typer.echo(dumps(plain(value), indent=2, default=str))
 
 
-def finite(value: Any) -> Any:
-    """Return a copy of nested data with None in place of NaN and infinity."""
+def plain(value: Any) -> Any:
+    """Return nested data, named tuples as dicts, arrays as lists, and None in place of NaN and infinity."""
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
     if isinstance(value, dict):
-        return {key: finite(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(each) for each in value]
+        return {key: plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [plain(each) for each in value]
+    if isinstance(value, np.generic):
+        value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -44,7 +44,7 @@ def plan(
             **choice(replicates, horizon, case, policy, axis, data),
         )  # fmt: skip
     if json:
-        print_json(_record(found))
+        print_json(found)
         return
     _show_tables(found)
     notes = [
@@ -56,16 +56,6 @@ def plan(
     if any(each.workers > ON_PAPER for each in found.workers):
         notes.append(f"more than {ON_PAPER:,} workers: a plan on paper, untested")
     console.print("\n".join(notes))
-
-
-def _record(found: Plan) -> dict[str, Any]:
-    def plain(each: Any) -> Any:
-        if hasattr(each, "_asdict"):
-            return {name: plain(value) for name, value in each._asdict().items()}
-        return [plain(one) for one in each] if isinstance(each, list | tuple) else each
-
-    record: dict[str, Any] = plain(found)
-    return record
 
 
 def _machine(found: Plan) -> list[str]:

@@ -18,13 +18,7 @@ from rich.text import Text
 from scalable_bandits.cli import options
 from scalable_bandits.cli.messages import console, errors, print_json, refusals, resume_command, say, say_imports
 from scalable_bandits.cli.studies import run_study
-from scalable_bandits.cli.tuning import (
-    plain_best,
-    plain_failures,
-    show_best,
-    show_failures,
-    terminated_like_interrupted,
-)
+from scalable_bandits.cli.tuning import plain_failures, show_best, show_failures, terminated_like_interrupted
 
 if TYPE_CHECKING:
     from scalable_bandits.runs.result import TuningResult
@@ -96,7 +90,7 @@ def check_store(path: options.PATH, json: options.JSON = False) -> None:
     with refusals():
         found = check(path)
     if json:
-        print_json([{"name": c.name, "whole": c.whole, "parts": [part._asdict() for part in c.parts]} for c in found])
+        print_json([{"name": c.name, "whole": c.whole, "parts": c.parts} for c in found])
     else:
         for one in found:
             _show_check(one, path, every=len(found) == 1)
@@ -199,8 +193,8 @@ def _show_resumed(path: str, found: TuningResult | None, json: bool, again: str)
     from scalable_bandits.status import status
 
     if json:
-        record = {**status(path)._asdict(), "failed": plain_failures(found)}
-        print_json({**record, "best": None if found is None else plain_best(found)})
+        failed, best = ([], None) if found is None else (plain_failures(found), found.recommended)
+        print_json({**status(path)._asdict(), "failed": failed, "best": best})
     else:
         show_status(path)
     if found is not None:

@@ -273,14 +273,12 @@ def _record_of(study: Study, result: xarray.Dataset) -> dict[str, Any]:
     attributes = {name: result.attrs[name] for name in ("study", "title", "source", "unit", "seed", "version")}
     timed: dict[str, Any] = {}
     if "seconds" in result:
-        timed = {"costs": costs_of(result), "exponents": [row._asdict() for row in all_exponents(result)]}
-    published = [] if study.published is None else study.published(result)
+        timed = {"costs": costs_of(result), "exponents": all_exponents(result)}
     return {
         **attributes, "replicates": result.sizes["replicate"], "horizon": int(result["round"][-1]),
         "planned": {"replicates": study.replicates, "horizon": study.horizons[-1]},
-        "table": [row._asdict() for row in means(result)],
-        **timed,
-        "published": [row._asdict() for row in published],
+        "table": means(result), **timed,
+        "published": [] if study.published is None else study.published(result),
     }  # fmt: skip
 
 

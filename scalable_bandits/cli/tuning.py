@@ -10,7 +10,6 @@ from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 from rich.text import Text
 
@@ -19,8 +18,7 @@ from scalable_bandits.cli.messages import console, errors, print_json, refusals,
 from scalable_bandits.runs.readable import point_text
 
 if TYPE_CHECKING:
-    from scalable_bandits.policies import Best
-    from scalable_bandits.runs.result import Measured, TuningResult
+    from scalable_bandits.runs.result import TuningResult
 
 
 def tune(
@@ -63,10 +61,9 @@ def tune(
             timeout=timeout, store=store, seed=seed, progress=True,
         )  # fmt: skip
     if json:
-        measured = None if found.measured is None else _plain(found.measured)
         print_json(
             {"evaluations": len(found.tickets), "minimize": found.minimize, "interrupted": found.interrupted,
-             "best": plain_best(found), "measured": measured, "failed": plain_failures(found)}
+             "best": found.recommended, "measured": found.measured, "failed": plain_failures(found)}
         )  # fmt: skip
     else:
         show_best(found)
@@ -90,19 +87,9 @@ def terminated_like_interrupted() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def plain_best(found: TuningResult) -> dict[str, Any]:
-    """Return the recommendation as plain data."""
-    return _plain(found.recommended)
-
-
-def _plain(best: Best | Measured) -> dict[str, Any]:
-    x = best.x
-    return {**best._asdict(), "x": x if isinstance(x, dict) or x is None else np.asarray(x).tolist()}
-
-
-def plain_failures(found: TuningResult | None) -> list[dict[str, Any]]:
+def plain_failures(found: TuningResult) -> list[dict[str, Any]]:
     """Return failed evaluations as plain data."""
-    return [] if found is None else [{"ticket": ticket.number, "error": ticket.error} for ticket in found.failed]
+    return [{"ticket": ticket.number, "error": ticket.error} for ticket in found.failed]
 
 
 def show_best(found: TuningResult) -> None:

@@ -119,7 +119,8 @@ class LayoutChoice(NamedTuple):
             If there is none of a chosen name at the chosen values.
         """
         chosen = self.cases if name == "cases" else self.policies
-        known = [one for one in known if self._has_values(one)]
+        axes = self.axes.items()
+        known = [one for one in known if all(one.values.get(axis, some[0]) in some for axis, some in axes)]
         labels = list(dict.fromkeys([*(one.name for one in known), *(one.label for one in known)]))
         if isinstance(chosen, str) or (chosen is not None and not chosen):
             checks.refuse(name, chosen, f"a list of names out of {', '.join(labels)}")
@@ -127,13 +128,6 @@ class LayoutChoice(NamedTuple):
             if given not in labels:
                 checks.refuse(name, given, nearest(given, labels))
         return tuple(one for one in known if chosen is None or one.label in chosen or one.name in chosen)
-
-    def has(self, case: Variant) -> bool:
-        """Whether a case is to be played."""
-        return self._has_values(case) and (self.cases is None or case.name in self.cases or case.label in self.cases)
-
-    def _has_values(self, one: Variant) -> bool:
-        return all(one.values.get(axis, some[0]) in some for axis, some in self.axes.items())
 
 
 EVERYTHING = LayoutChoice(None, None, {})
@@ -250,7 +244,7 @@ def lay_out(
         if not moved and not any(differing.values()):
             checks.refuse(f"axes.{axis}", list(values), "an axis on which an environment or a policy depends")
     found = tuple(_at_all_values(of_cases))
-    wanted = [one for one in found if choice.has(one)] or found[:1]
+    wanted = choice.of("cases", found)
     made = {  # the first last: it is played first, and is still there then
         one.label: list(problem_at(one.name, horizons[0], {**start, **one.values}).policies) for one in reversed(wanted)
     }

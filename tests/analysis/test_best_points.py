@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 import scalable_bandits as sb
 from scalable_bandits import analysis, plots
-from scalable_bandits.cli.messages import console, show_table
+from scalable_bandits.cli.messages import show_table
 from scalable_bandits.report.study_page import study_report
 from scalable_bandits.report.study_tables import regrets_table
 from scalable_bandits.studies import Problem, Replicate
@@ -226,7 +226,7 @@ class TestTables:
     def test_of_the_command(self, monkeypatch, capsys):
         result = made()
         result["policy"] = ["GP-UCB, lengths", "b", "c"]
-        monkeypatch.setattr(console, "width", 80)
+        monkeypatch.setenv("COLUMNS", "80")
         show_table(regrets_table(result), without=["runs"])
         lines = capsys.readouterr().out.splitlines()
         assert max(map(len, lines)) <= 80
