@@ -8,6 +8,7 @@ import typer
 
 from scalable_bandits import __version__
 from scalable_bandits.cli import planning, stored, studies, tuning
+from scalable_bandits.cli.options import option
 
 app = typer.Typer(
     help="Gaussian-process bandits: tune a program, run the papers' experiments and your own.",
@@ -32,12 +33,10 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
-VERSION = Annotated[
-    bool,
-    typer.Option("--version", metavar="", callback=_print_version, is_eager=True, help="Show the version and exit."),
-]
-
-
 @app.callback()
-def main(version: VERSION = False) -> None:
+def main(
+    version: Annotated[
+        bool, option("", "Show the version and exit.", "--version", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
     """Gaussian-process bandits: tune a program, run the papers' experiments and your own."""

@@ -1,43 +1,50 @@
-"""Options that several subcommands have."""
+"""Options of the subcommands: how one is declared, and those that several have."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+
+def option(value: str, text: str, *names: str, **limits: Any) -> Any:
+    """Declare an option.
+
+    Parameters
+    ----------
+    value
+        Word that stands for its value; empty for a flag.
+    text
+        Line of help.
+    names
+        Names on the command line, if they do not follow from that of the parameter.
+    limits
+        Limits of a number, or other arguments of `typer.Option`.
+    """
+    return typer.Option(*names, metavar=value, help=text, **limits)
+
+
 STUDY_HELP = "Name of a study (see `list`), or a study file (.toml)."
 STUDY = Annotated[str, typer.Argument(metavar="STUDY", help=STUDY_HELP)]
-REPLICATES = Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of replicates. Default: the study's.")]
-HORIZON = Annotated[
-    list[int] | None,
-    typer.Option(min=1, metavar="N", help="Number of rounds; may be repeated. Default: the study's."),
-]
-CASE = Annotated[list[str] | None, typer.Option(metavar="CASE", help="Case; may be repeated. Default: all.")]
-POLICY = Annotated[list[str] | None, typer.Option(metavar="POLICY", help="Policy; may be repeated. Default: all.")]
-AXIS = Annotated[list[str] | None, typer.Option(metavar="NAME=V,V", help="Values of an axis. Default: the study's.")]
-DATA = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Folder of the measured data files.")]
-ENVIRONMENT = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME", help="Function of a study file's environments of type FunctionEnvironment, as module:name."
-    ),
-]
-ON = Annotated[
-    str | None,
-    typer.Option(
-        metavar="WHERE",
-        help="Where to run: local:4 (4 worker processes), threads:4, tcp://host:port (a Dask scheduler), or a recipe "
-        "file (.yaml). Default: this process.",
-    ),
-]
-OUT = Annotated[
-    Path | None, typer.Option(metavar="FOLDER", help="New folder for tables and figures. Default: name of the study.")
-]
-CLASSES = Annotated[
-    list[str] | None,
-    typer.Option("--class", metavar="NAME", help="Class of yours to import, as module:Class; may be repeated."),
-]
-JSON = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for scripts.")]
 PATH = Annotated[str, typer.Argument(metavar="PATH", help="Store of a run, or a folder with several.")]
+
+REPLICATES = Annotated[int | None, option("N", "Number of replicates. Default: the study's.", min=1)]
+HORIZON = Annotated[list[int] | None, option("N", "Number of rounds; may be repeated. Default: the study's.", min=1)]
+CASE = Annotated[list[str] | None, option("CASE", "Case; may be repeated. Default: all.")]
+POLICY = Annotated[list[str] | None, option("POLICY", "Policy; may be repeated. Default: all.")]
+AXIS = Annotated[list[str] | None, option("NAME=V,V", "Values of an axis. Default: the study's.")]
+DATA = Annotated[Path | None, option("FOLDER", "Folder of the measured data files.")]
+ENVIRONMENT = Annotated[
+    str | None, option("NAME", "Function of a study file's environments of type FunctionEnvironment, as module:name.")
+]
+ON_HELP = (
+    "Where to run: local:4 (4 worker processes), threads:4, tcp://host:port (a Dask scheduler), or a recipe file "
+    "(.yaml). Default: this process."
+)
+ON = Annotated[str | None, option("WHERE", ON_HELP)]
+OUT = Annotated[Path | None, option("FOLDER", "New folder for tables and figures. Default: name of the study.")]
+CLASSES = Annotated[
+    list[str] | None, option("NAME", "Class of yours to import, as module:Class; may be repeated.", "--class")
+]
+JSON = Annotated[bool, option("", "Print JSON, for scripts.", "--json")]

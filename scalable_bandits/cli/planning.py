@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from scalable_bandits.cli import options
 from scalable_bandits.cli.messages import console, print_json, refusals, show_table
+from scalable_bandits.cli.options import option
 from scalable_bandits.cli.studies import choice, load
 
 if TYPE_CHECKING:
@@ -18,18 +17,16 @@ ON_PAPER = 1_000  # workers; more have not been tried
 
 def plan(
     study: options.STUDY,
-    workers: Annotated[str, typer.Option(metavar="N,N", help="Numbers of workers.")] = "1,16,256",
-    seconds: Annotated[float, typer.Option(metavar="S", help="Time that each run is played for.")] = 3.0,
+    workers: Annotated[str, option("N,N", "Numbers of workers.")] = "1,16,256",
+    seconds: Annotated[float, option("S", "Time that each run is played for.")] = 3.0,
     replicates: options.REPLICATES = None,
     horizon: options.HORIZON = None,
     case: options.CASE = None,
     policy: options.POLICY = None,
     axis: options.AXIS = None,
     data: options.DATA = None,
-    store: Annotated[bool, typer.Option("--store", metavar="", help="Count the time of stored runs.")] = False,
-    on: Annotated[
-        str | None, typer.Option(metavar="CLUSTER", help="Cluster that is measured; else this machine.")
-    ] = None,
+    store: Annotated[bool, option("", "Count the time of stored runs.", "--store")] = False,
+    on: Annotated[str | None, option("CLUSTER", "Cluster that is measured; else this machine.")] = None,
     environment: options.ENVIRONMENT = None,
     classes: options.CLASSES = None,
     json: options.JSON = False,

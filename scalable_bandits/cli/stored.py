@@ -17,6 +17,7 @@ from rich.text import Text
 
 from scalable_bandits.cli import options
 from scalable_bandits.cli.messages import console, errors, print_json, refusals, resume_command, say, say_imports
+from scalable_bandits.cli.options import option
 from scalable_bandits.cli.studies import run_study
 from scalable_bandits.cli.tuning import plain_failures, show_best, show_failures, terminated_like_interrupted
 
@@ -113,26 +114,18 @@ def _show_check(found: Check, path: str, every: bool) -> None:
 
 def resume_run(
     path: Annotated[str, typer.Argument(metavar="PATH", help="Store of a run or a study.")],
-    rounds: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Rounds of the run in all. Default: as planned.")
-    ] = None,
+    rounds: Annotated[int | None, option("N", "Rounds of the run in all. Default: as planned.", min=1)] = None,
     function: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Function that a `minimize` or `maximize` run evaluates, as module:name."),
+        str | None, option("NAME", "Function that a `minimize` or `maximize` run evaluates, as module:name.")
     ] = None,
-    command: Annotated[
-        str | None, typer.Option(metavar="LINE", help="Command that the run evaluates, as `tune` was given it.")
-    ] = None,
+    command: Annotated[str | None, option("LINE", "Command that the run evaluates, as `tune` was given it.")] = None,
     classes: options.CLASSES = None,
     recover: Annotated[
-        bool,
-        typer.Option(
-            "--recover", metavar="", help="Continue a damaged store with what can be read (a copy of it is kept)."
-        ),
+        bool, option("", "Continue a damaged store with what can be read (a copy of it is kept).", "--recover")
     ] = False,
     on: options.ON = None,
     parallel: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Evaluations in flight at once. Default: as many as before.")
+        int | None, option("N", "Evaluations in flight at once. Default: as many as before.", min=1)
     ] = None,
     out: options.OUT = None,
     json: options.JSON = False,
@@ -245,9 +238,7 @@ def _again(record: dict[str, Any]) -> str:
 
 def write_page(
     path: Annotated[str, typer.Argument(metavar="PATH", help="Store of a study or a run, or a folder made by `run`.")],
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File to write. Default: name of PATH with .html.")
-    ] = None,
+    out: Annotated[Path | None, option("FILE", "File to write. Default: name of PATH with .html.")] = None,
 ) -> None:
     """Write a report on a study or a run: one HTML page with figures, tables, specification and commands."""
     from scalable_bandits.report import write_report

@@ -13,6 +13,7 @@ import typer
 
 from scalable_bandits.cli import options
 from scalable_bandits.cli.messages import console, print_json, refusals, resume_command, say, say_imports, show_table
+from scalable_bandits.cli.options import option
 
 if TYPE_CHECKING:
     import xarray
@@ -67,27 +68,18 @@ def show(study: options.STUDY) -> None:
 
 def run(
     study: Annotated[str | None, typer.Argument(metavar="STUDY", help=options.STUDY_HELP)] = None,
-    every: Annotated[
-        bool, typer.Option("--all", metavar="", help="Run all named studies, except those whose data are missing.")
-    ] = False,
-    quick: Annotated[bool, typer.Option("--quick", metavar="", help=QUICK_HELP)] = False,
+    every: Annotated[bool, option("", "Run all named studies, except those whose data are missing.", "--all")] = False,
+    quick: Annotated[bool, option("", QUICK_HELP, "--quick")] = False,
     replicates: options.REPLICATES = None,
     horizon: options.HORIZON = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Seed of all random numbers. Default: the study's.")
-    ] = None,
+    seed: Annotated[int | None, option("N", "Seed of all random numbers. Default: the study's.", min=0)] = None,
     case: options.CASE = None,
     policy: options.POLICY = None,
     axis: options.AXIS = None,
     out: options.OUT = None,
     data: options.DATA = None,
     on: options.ON = None,
-    store: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FOLDER", help="Folder that stores every run as it proceeds; runs that it has are not repeated."
-        ),
-    ] = None,
+    store: Annotated[str | None, option("FOLDER", "Folder that stores every run; what it has is not repeated.")] = None,
     environment: options.ENVIRONMENT = None,
     classes: options.CLASSES = None,
     json: options.JSON = False,
@@ -147,9 +139,9 @@ def load(name: str, function: str | None, classes: Sequence[str]) -> Study:
     from scalable_bandits.runs.resuming import function_of
     from scalable_bandits.studies import Study
 
-    for option, given in (("--environment", function), ("--class", [*classes] or None)):
+    for flag, given in (("--environment", function), ("--class", [*classes] or None)):
         if given is not None and not name.endswith(".toml"):
-            raise ValueError(f"{option}: got {given!r}; allowed: only together with a study file")
+            raise ValueError(f"{flag}: got {given!r}; allowed: only together with a study file")
     say_imports(classes)
     if function is not None:
         sys.path.insert(0, "")  # modules in the working folder can be imported, as with `python -m`

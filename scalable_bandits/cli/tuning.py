@@ -15,6 +15,7 @@ from rich.text import Text
 
 from scalable_bandits.cli import options
 from scalable_bandits.cli.messages import console, errors, print_json, refusals, resume_command, say, show_table
+from scalable_bandits.cli.options import option
 from scalable_bandits.runs.readable import point_text
 
 if TYPE_CHECKING:
@@ -22,28 +23,21 @@ if TYPE_CHECKING:
 
 
 def tune(
-    space: Annotated[Path, typer.Option(metavar="FILE", help="Space: a TOML file with a table for each parameter.")],
-    command: Annotated[
-        str, typer.Option(metavar="LINE", help='Command, such as "./train --rate {rate}"; it is run without a shell.')
-    ],
-    store: Annotated[str, typer.Option(metavar="FOLDER", help="Store of the run; one that is there is continued.")],
-    budget: Annotated[int, typer.Option(min=1, metavar="N", help="Number of evaluations.")],
+    space: Annotated[Path, option("FILE", "Space: a TOML file with a table for each parameter.")],
+    command: Annotated[str, option("LINE", 'Command, such as "./train --rate {rate}"; it is run without a shell.')],
+    store: Annotated[str, option("FOLDER", "Store of the run; one that is there is continued.")],
+    budget: Annotated[int, option("N", "Number of evaluations.", min=1)],
     minimize: Annotated[
         bool | None, typer.Option("--minimize/--maximize", help="Whether smaller values are better, or larger ones.")
     ] = None,
-    parallel: Annotated[int, typer.Option(min=1, metavar="N", help="Number of evaluations in flight at once.")] = 1,
+    parallel: Annotated[int, option("N", "Number of evaluations in flight at once.", min=1)] = 1,
     value_from: Annotated[
         str | None,
-        typer.Option(
-            metavar="KEY",
-            help="Key of the value in the last line of output, a JSON object. Default: the line itself.",
-        ),
+        option("KEY", "Key of the value in the last line of output, a JSON object. Default: the line itself."),
     ] = None,
-    timeout: Annotated[
-        float | None, typer.Option(metavar="S", help="Seconds after which an evaluation is ended, and has failed.")
-    ] = None,
-    retries: Annotated[int, typer.Option(min=0, metavar="N", help="Tries of a failed evaluation after the first.")] = 0,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of all random numbers.")] = 0,
+    timeout: Annotated[float | None, option("S", "Seconds after which an evaluation is ended, and has failed.")] = None,
+    retries: Annotated[int, option("N", "Tries of a failed evaluation after the first.", min=0)] = 0,
+    seed: Annotated[int, option("N", "Seed of all random numbers.", min=0)] = 0,
     json: options.JSON = False,
 ) -> None:
     """Tune a program: find the setting whose run prints the best value. Every value is stored as it comes."""
