@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,7 +21,7 @@ from scalable_bandits.studies import files, layout
 from scalable_bandits.studies.dataset import KEEP
 from scalable_bandits.studies.growth import AXES, TABLES, Value
 from scalable_bandits.studies.layout import checked_axes, checked_horizons
-from scalable_bandits.studies.playing import Jobs, play_missing
+from scalable_bandits.studies.playing import RunTask, play_all
 from scalable_bandits.studies.runs import Player, Problem, Replicate, StudyIncomplete
 from scalable_bandits.studies.stored import StudyInMemory, StudyStore, study_record
 from scalable_bandits.studies.summary import Comparison
@@ -321,12 +320,29 @@ class Study:
             if stored is not None:
                 layout.check_stored(problem_at, stored, record, whole.start, str(store))
             results = StudyStore.take_up(store, record, whole.record)
-        jobs = Jobs(self.name, chosen, count, functools.partial(self.replicate, seed=seed, data=data))
-        failed = play_missing(jobs, play, results, on, progress)
+        tasks = self._tasks(results, chosen, count, seed, data)
+        pairs = [(case.label, policy.name) for case in chosen.cases for policy in chosen.policies]
+        total = sum(pair not in chosen.absent for pair in pairs) * count
+        failed = play_all(self.name, play, tasks, total, results, on, progress)
         found = results.dataset(layout.kept_rounds(results.record))
         if failed:
             raise StudyIncomplete(self.name, failed, found, store is not None)
         return found
+
+    def _tasks(
+        self, results: StudyInMemory | StudyStore, chosen: layout.Layout, count: int, seed: int, data: Path | None
+    ) -> list[RunTask]:
+        """Return the chosen runs that the results do not have."""
+        cases, policies = ({one.label: one for one in each} for each in (chosen.cases, chosen.policies))
+        tasks = []
+        for run in results.missing(chosen.horizons[-1]):
+            case = cases.get(results.record["cases"][run[0]])
+            policy = policies.get(results.record["policies"][run[1]])
+            if case is not None and policy is not None and run[2] < count:
+                values, rounds = chosen.values(case, policy), chosen.rounds(policy)
+                replicate = self.replicate(case.name, run[2], rounds, seed, data, values)
+                tasks.append(RunTask(run, replicate, policy.name, (case.label, policy.label)))
+        return tasks
 
     def replicate(
         self, case: str, number: int, horizon: int, seed: int = 0, data: str | Path | None = None,

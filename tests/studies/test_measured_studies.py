@@ -635,10 +635,10 @@ class TestChoice:
             assert len(found.chosen(choice).cases) == number
 
     def test_unknown_names_are_refused(self) -> None:
-        choice = layouts.LayoutChoice(["d"], None, {})
-        found = layouts.lay_out(Counted(arms), "abc", None, {}, 10, choice)
+        counted = Counted(arms)
         with pytest.raises(ValueError, match=r"^cases: got 'd'"):
-            found.chosen(choice)
+            layouts.lay_out(counted, "abc", None, {}, 10, layouts.LayoutChoice(["d"], None, {}))
+        assert not counted.asked
 
     def test_absent_policy_alone(self) -> None:
         """A case without the only policy that is asked for."""
