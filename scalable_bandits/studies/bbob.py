@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from scalable_bandits.environments.published import BBOB
 from scalable_bandits.policies import GPEI, RandomSearch
-from scalable_bandits.studies.builders import BUILDERS, Builder
 from scalable_bandits.studies.runs import Problem, Replicate
 
 FIRST = 5  # instance of the first replicate
@@ -20,6 +19,3 @@ def function(replicate: Replicate, *, function: int = 1, dimension: int = 2, mod
     environment = BBOB(function, dimension, FIRST + replicate.number, model=model or None, seed=replicate.seed)
     space, seed = environment.space, replicate.seed
     return Problem(environment, {"GP-EI": GPEI(space, seed=seed), "random": RandomSearch(space, seed=seed)})
-
-
-BUILDERS["bbob"] = Builder(function, ("bbob",), needs_data=False, packages=(BBOB.SOURCE.package,))

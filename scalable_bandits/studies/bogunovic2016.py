@@ -17,7 +17,6 @@ from scalable_bandits.environments import AutoregressiveProcess, GaussianNoise
 from scalable_bandits.kernels import RBF, TemporalDecay
 from scalable_bandits.policies import GPUCB, RGPUCB, SWGPUCB, TVGPUCB, WGPUCB, Policy, RandomSearch
 from scalable_bandits.spaces import Grid
-from scalable_bandits.studies.builders import BUILDERS, Builder
 from scalable_bandits.studies.runs import Problem, Replicate
 
 CASES = {f"epsilon = {epsilon}": epsilon for epsilon in (0.001, 0.01, 0.03)}
@@ -43,6 +42,3 @@ def synthetic(replicate: Replicate, *, noise_variance: float = VARIANCE, lengths
         "random": RandomSearch(space, **shared),
     }
     return Problem(environment, policies)
-
-
-BUILDERS["bogunovic2016-synthetic"] = Builder(synthetic, tuple(CASES), needs_data=False)

@@ -21,7 +21,6 @@ from scalable_bandits.environments.sensors import SensorData, empirical_covarian
 from scalable_bandits.kernels import Covariance, Kernel
 from scalable_bandits.policies import GPEI, GPPI, GPTS, GPUCB, IGPUCB, Policy
 from scalable_bandits.spaces import Arms, FiniteSpace
-from scalable_bandits.studies.builders import BUILDERS, Builder
 from scalable_bandits.studies.runs import Problem, Replicate
 from scalable_bandits.studies.tables import interpolant_norm
 
@@ -64,7 +63,3 @@ def temperature(replicate: Replicate, *, noise_share: float = 0.05) -> Problem:
     data = load_temperature(replicate.data)
     slot = np.arange(len(data.test)) % 48
     return sensors(data, data.test[(slot >= 16) & (slot <= 18)], noise_share, replicate)
-
-
-BUILDERS["chowdhury2017-temperature"] = Builder(temperature, SENSORS, needs_data=True)
-BUILDERS["chowdhury2017-light"] = Builder(light, SENSORS, needs_data=True)

@@ -39,7 +39,6 @@ from scalable_bandits.priors import Prior, prior_from_panel
 from scalable_bandits.spaces import FiniteSpace
 from scalable_bandits.specification import Specification
 from scalable_bandits.studies.baselines import GivenScores
-from scalable_bandits.studies.builders import BUILDERS, Builder
 from scalable_bandits.studies.runs import Problem, Replicate
 
 
@@ -111,7 +110,3 @@ def traffic(replicate: Replicate, *, noise_variance: float = 4.78) -> Problem:
 def temperature(replicate: Replicate, *, noise_variance: float = 0.5) -> Problem:
     """Find the warmest mote through two days; the noise variance, in squared degrees, is that of Srinivas et al."""
     return panel(load_temperature(replicate.data), 1.0, 48, noise_variance, replicate)
-
-
-BUILDERS["traffic-drift"] = Builder(traffic, ("traffic",), needs_data=True)
-BUILDERS["intel-drift"] = Builder(temperature, ("temperature",), needs_data=True)

@@ -14,7 +14,6 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.rates import cell_gain_rate, cells_rate, partition_exponents, partition_regret_exponent
 from scalable_bandits.policies import PiGPUCB, Policy
-from scalable_bandits.studies.builders import ANALYSES, Analysis
 from scalable_bandits.studies.summary import Comparison, slope
 
 if TYPE_CHECKING:
@@ -62,6 +61,3 @@ def growth(result: xarray.Dataset) -> list[Comparison]:
                 what = f"gain in a cell / (log t log log t), t = {rounds:,}"
                 rows.append(Comparison(case, policy, what, ratio, float("nan"), "bounded"))
     return rows
-
-
-ANALYSES["partition of Matern 3/2"] = Analysis(growth, cells, rates)

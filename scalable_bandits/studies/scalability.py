@@ -15,7 +15,6 @@ from scalable_bandits.kernels import Matern
 from scalable_bandits.policies import BBKB, GPTS, IGPUCB, PEGPUCB, MiniGPUCB, PiGPUCB, Policy, RandomSearch
 from scalable_bandits.priors import Prior
 from scalable_bandits.spaces import Box, Grid
-from scalable_bandits.studies.builders import BUILDERS, Builder
 from scalable_bandits.studies.runs import Problem, Replicate
 
 MOST = {"IGP-UCB": 200_000, "MiniGP-UCB": 200_000, "GP-TS": 1_000_000, "BBKB": 50_000}  # candidates
@@ -64,7 +63,3 @@ def workers(
     lengthscales = [0.12 + 0.01 * i for i in range(PRIORS)]
     priors = [Prior(f"{scale:.2f}", Matern(scale, nu=2.5)) for scale in lengthscales]
     return Problem(function, {"PE-GP-UCB": PEGPUCB(grid, priors, **shared)})
-
-
-BUILDERS["scalability"] = Builder(grids, ("grid",), needs_data=False)
-BUILDERS["scalability-workers"] = Builder(workers, ("priors", "tiles", "cells"), needs_data=False, starts_clusters=True)

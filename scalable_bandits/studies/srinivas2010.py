@@ -15,7 +15,6 @@ from scalable_bandits.environments.sensors import SensorData, empirical_covarian
 from scalable_bandits.kernels import Covariance, Kernel
 from scalable_bandits.policies import GPEI, GPPI, GPUCB, MeanOnly, Policy, RandomSearch, VarianceOnly
 from scalable_bandits.spaces import Arms, FiniteSpace
-from scalable_bandits.studies.builders import BUILDERS, Builder
 from scalable_bandits.studies.runs import Problem, Replicate
 
 
@@ -60,7 +59,3 @@ def temperature(replicate: Replicate, *, noise_variance: float = 0.5) -> Problem
 def traffic(replicate: Replicate, *, noise_variance: float = 4.78) -> Problem:
     """Find the slowest detector."""
     return sensors(load_traffic(replicate.data), -1.0, noise_variance, replicate)
-
-
-BUILDERS["srinivas2010-temperature"] = Builder(temperature, ("temperature",), needs_data=True)
-BUILDERS["srinivas2010-traffic"] = Builder(traffic, ("traffic",), needs_data=True)

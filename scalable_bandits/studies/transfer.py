@@ -27,7 +27,6 @@ from scalable_bandits.policies import (
 )
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Points
-from scalable_bandits.studies.builders import BUILDERS, Builder
 from scalable_bandits.studies.runs import Problem, Replicate
 from scalable_bandits.transfer import EarlierTasks, priors_from_tables
 
@@ -84,6 +83,3 @@ def transfer(replicate: Replicate, *, space: str = "rpart 4796") -> Problem:
     points, values, known = task(space.rpartition(" ")[2], replicate.number % tasks(space))
     environment = TableEnvironment(points, values, GaussianNoise(0.0), replicate.seed)
     return Problem(environment, policies(points, known, replicate.seed))
-
-
-BUILDERS["hpob-transfer"] = Builder(transfer, ("HPO-B",), needs_data=False, packages=(HPOB.SOURCE.package,))

@@ -14,7 +14,6 @@ from scalable_bandits.environments import DriftingFunction, GaussianNoise
 from scalable_bandits.kernels import RBF, Kernel, Matern
 from scalable_bandits.policies import IGPUCB, RGPUCB, SWGPUCB, WGPUCB, Policy, RandomSearch
 from scalable_bandits.spaces import Grid
-from scalable_bandits.studies.builders import BUILDERS, Builder
 from scalable_bandits.studies.runs import Problem, Replicate
 
 CASES = {"RBF": RBF(0.2), "Matern 5/2": Matern(0.2, nu=2.5)}
@@ -63,7 +62,3 @@ def abrupt(replicate: Replicate, *, changes: int = CHANGES) -> Problem:
 def slow(replicate: Replicate, *, changes: int = CHANGES) -> Problem:
     """Make a function that moves linearly through the functions between which `abrupt` jumps."""
     return drifting(replicate, slow=True, changes=changes)
-
-
-BUILDERS["zhou2021-abrupt"] = Builder(abrupt, tuple(CASES), needs_data=False)
-BUILDERS["zhou2021-slow"] = Builder(slow, tuple(CASES), needs_data=False)

@@ -29,7 +29,6 @@ from scalable_bandits.kernels import RBF
 from scalable_bandits.policies import MLEGPUCB, PEGPUCB, FullyBayesianGPUCB, Policy, RandomSearch, RegretBalancing
 from scalable_bandits.priors import Prior, prior_from_panel
 from scalable_bandits.spaces import FiniteSpace, Grid
-from scalable_bandits.studies.builders import BUILDERS, Builder
 from scalable_bandits.studies.runs import Problem, Replicate
 
 HILLS = np.linspace(0.0, 1.0, 10)
@@ -83,7 +82,3 @@ def temperature(replicate: Replicate, *, noise_variance: float = 0.01) -> Proble
     space = environment.space
     assert space.finite is not None
     return Problem(environment, policies(space.finite, priors, **options))
-
-
-BUILDERS["ziomek2025-toy"] = Builder(toy, ("toy",), needs_data=False)
-BUILDERS["ziomek2025-temperature"] = Builder(temperature, ("temperature",), needs_data=True)

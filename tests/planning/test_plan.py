@@ -201,7 +201,7 @@ def test_a_forecast_from_pilots_by_hand(monkeypatch: pytest.MonkeyPatch) -> None
 
 def tables(**changes: Any) -> dict[str, Any]:
     return {
-        "name": "planned", "horizon": [300, 20_000], "replicates": 3, "axes": {"side": [6, 12]},
+        "name": "planned", "horizon": [300, 400_000], "replicates": 3, "axes": {"side": [6, 12]},
         "environments": {"grid": {
             "type": "RKHSFunction.sparse", "kernel": {"type": "Matern", "lengthscale": 0.2, "nu": 1.5},
             "space": {"type": "Grid", "bounds": [[0.0, 1.0], [0.0, 1.0]], "shape": {"axis": "side"}},
@@ -225,8 +225,8 @@ def test_of_a_study(quick: None, client: Client) -> None:
     found = plan(Study.from_dict(tables()), (1, 2), seconds=0.02, on=client)
     small, large = "grid, side = 6", "grid, side = 12"
     assert [(r.case, r.policy, r.rounds, r.runs) for r in found.rows] == [
-        (small, "IGP-UCB", 20_000, 3), (small, "pi, T = 300", 300, 3), (small, "pi, T = 20,000", 20_000, 3),
-        (small, "random", 20_000, 3), (large, "IGP-UCB", 20_000, 3), (large, "random", 20_000, 3),
+        (small, "IGP-UCB", 400_000, 3), (small, "pi, T = 300", 300, 3), (small, "pi, T = 400,000", 400_000, 3),
+        (small, "random", 400_000, 3), (large, "IGP-UCB", 400_000, 3), (large, "random", 400_000, 3),
     ]  # fmt: skip
     for each in found.rows:
         assert 0 < each.found.rounds <= each.rounds
