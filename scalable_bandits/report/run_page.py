@@ -116,7 +116,7 @@ def run_report(run: StoredRun, place: str) -> Report:
 def _over_rounds(run: StoredRun) -> Section:
     """Draw regret, observations, confidence width and information gain over rounds."""
     names = {field.name for field in run.fields}
-    drawn, blocks = [], []
+    drawn = []
     if "cumulative_regret" in names:
         whole = Trajectory(Arms(1), 1, run, dict(run.specification))
         curve = whole.curve(min(POINTS, len(whole)), log=True)
@@ -131,28 +131,23 @@ def _over_rounds(run: StoredRun) -> Section:
     for name, label in (("width", "confidence width"), ("information_gain", "information gain (nats)")):
         if name in names and (found := _series(run, name, label)) is not None:
             drawn.append(found)
-    blocks.append(Block("figures", figures=drawn))
-    return Section("Over rounds", blocks)
+    return Section("Over rounds", [Block("figures", figures=drawn)])
 
 
-def _drawn_rows(run: StoredRun) -> Any:
-    """Return rows (k,) of the store, counted from 1 and evenly spaced, the first and the last included."""
-    return np.unique(np.rint(np.linspace(1, len(run), min(POINTS, len(run)))).astype(np.int64))
-
-
-def _rounds(run: StoredRun, rows: Any) -> Any:
-    """Return the numbers (k,) of the rounds in rows (k,), counted from 1 and ascending."""
-    return run.sample(ROUND, rows) if keeps_some(run) else rows
+def _drawn(run: StoredRun) -> tuple[Any, Any]:
+    """Return rows (k,) of the store, from 1 on and evenly spaced to the last, and the numbers (k,) of their rounds."""
+    rows = np.unique(np.rint(np.linspace(1, len(run), min(POINTS, len(run)))).astype(np.int64))
+    return rows, run.sample(ROUND, rows) if keeps_some(run) else rows
 
 
 def _series(run: StoredRun, name: str, label: str) -> Picture | None:
     """Draw a stored array over rounds; None where it has no finite value."""
-    rows = _drawn_rows(run)
+    rows, rounds = _drawn(run)
     values = run.sample(name, rows)
     if not np.isfinite(values).any():
         return None
     ax = new_axes()
-    ax.plot(_rounds(run, rows), values, color=COLOURS[0], linewidth=1.8)
+    ax.plot(rounds, values, color=COLOURS[0], linewidth=1.8)
     ax.set_xlabel("round")
     ax.set_ylabel(label)
     return picture(tidy(ax), f"{label} over rounds", label)
@@ -160,9 +155,8 @@ def _series(run: StoredRun, name: str, label: str) -> Picture | None:
 
 def _values(run: StoredRun) -> Picture:
     """Draw the observations and the best observation so far."""
-    rows = _drawn_rows(run)
-    better = min if minimizes(run) else max
-    y, rounds = run.sample("y", rows), _rounds(run, rows)
+    rows, rounds = _drawn(run)
+    better, y = min if minimizes(run) else max, run.sample("y", rows)
     best: list[float] = []
     for first, last in zip([0, *rows[:-1]], rows, strict=True):  # over all rows, not only the drawn ones
         values = run.read(int(first), int(last), ["y"])["y"].tolist()

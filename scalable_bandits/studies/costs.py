@@ -15,10 +15,6 @@ from scalable_bandits.studies.notes import marks
 
 WARM = 10  # rounds that are not counted: they make shards and load code
 COPIED = 200  # rounds of a copy, at most, that are played first so that all is compiled
-COSTS = (  # variables of a timed study
-    "seconds", "warm_up_seconds", "round_seconds", "round_seconds_90", "round_seconds_99", "elapsed", "peak_memory",
-    "peak_memory_of_workers", "messages", "bytes_sent", "bytes_received",
-)  # fmt: skip
 QUANTILES = {"round_seconds": 0.5, "round_seconds_90": 0.9, "round_seconds_99": 0.99}
 SMALLEST, PER_DECADE, BINS = -9.0, 200, 3000  # bins of the times: from 1 ns on, 1.2 % wide
 

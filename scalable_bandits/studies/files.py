@@ -16,8 +16,7 @@ from scalable_bandits.posteriors.placement import is_local
 from scalable_bandits.runs.thinning import checked as checked_keep
 from scalable_bandits.specification import Specification, known_types, nearest, plain
 from scalable_bandits.studies.builders import ANALYSES, BUILDERS, ProblemsFromBuilder
-from scalable_bandits.studies.dataset import KEEP
-from scalable_bandits.studies.growth import AXES, HORIZON, Value
+from scalable_bandits.studies.growth import AXES, HORIZON, KEEP, Value
 from scalable_bandits.studies.layout import checked_axes, checked_horizons
 from scalable_bandits.studies.summary import Published
 from scalable_bandits.studies.tables import (
@@ -69,13 +68,10 @@ def text(specification: Mapping[str, Any]) -> str:
     return tomli_w.dumps(_without_none(specification))
 
 
-def plain_tables(value: Any) -> Any:
+def plain_tables(given: Mapping[str, Any]) -> dict[str, Any]:
     """Convert tables to plain data; kernels, spaces and noises in them may be objects of this package."""
-    if isinstance(value, Mapping):
-        return {str(key): plain_tables(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain_tables(part) for part in value]
-    return _without_none(plain(value))
+    found: dict[str, Any] = _without_none(plain(given))
+    return found
 
 
 def _without_none(value: Any) -> Any:

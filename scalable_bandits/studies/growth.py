@@ -26,6 +26,7 @@ HORIZON, HORIZONS = "horizon", "horizons"  # the longest; all, in ascending orde
 VARIANTS = "variants"  # name and values of each label, by `LISTS`
 ABSENT = "absent"  # label of a case and name of a policy, of each pair that is not played
 AXES = "axes"  # table of a study file
+KEEP = "keep"  # which rounds are kept, if not all are
 # Keys that may differ.
 FREE = (
     "version", "python", "data", "title", "source", "replicates", HORIZON, HORIZONS, VARIANTS, ABSENT, BUILD, FOLDERS,

@@ -19,12 +19,12 @@ from scalable_bandits.runs.thinning import Keep, Thinning, default
 from scalable_bandits.spaces import Indices
 from scalable_bandits.specification import differences, nearest, specify
 from scalable_bandits.store import ObservationStore, SpecificationDiffers, StoreError
-from scalable_bandits.studies.dataset import KEEP
 from scalable_bandits.studies.growth import (
     ABSENT,
     FOLDERS,
     HORIZON,
     HORIZONS,
+    KEEP,
     LISTS,
     TABLES,
     VARIANTS,

@@ -22,9 +22,9 @@ from scalable_bandits.runs.thinning import Keep
 from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.store import StoreError, StoreLocked
 from scalable_bandits.studies.costs import COPIED, Meter
-from scalable_bandits.studies.dataset import ROUND, SERIES, TOTAL
 from scalable_bandits.studies.growth import Value
 from scalable_bandits.studies.notes import ELAPSED, RunSummary
+from scalable_bandits.studies.stored import ROUND, SERIES, TOTAL
 
 if TYPE_CHECKING:
     import xarray

@@ -1,6 +1,7 @@
-"""Studies on disk: groups of runs. Each run is a store of its own, written by the process that plays it.
+"""Results of studies, in memory and on disk, and the dataset that is made of them.
 
-The attributes of the group describe the study. The process that distributes the runs writes its notes of all runs, with
+On disk a study is a group of runs. Each run is a store of its own, written by the process that plays it. The attributes
+of the group describe the study. The process that distributes the runs writes its notes of all runs, with
 a copy of the attributes, into the group (`notes.py`).
 """
 
@@ -25,13 +26,15 @@ from scalable_bandits.store.ledger import is_signed, sign
 from scalable_bandits.store.locations import METADATA, Location, locate
 from scalable_bandits.store.observations import ObservationStore
 from scalable_bandits.studies import growth
-from scalable_bandits.studies.dataset import DIMENSIONS, KEEP, ROUND, TOTAL, series_of, study_dataset
-from scalable_bandits.studies.growth import FOLDERS, HORIZON, LISTS, SHOWN, present, rounds_of
-from scalable_bandits.studies.notes import FILE, RUN, Notes, RunSummary
+from scalable_bandits.studies.notes import ELAPSED, FILE, PLAYS, RUN, UNIFORM, Notes, RunSummary, marks
 
 if TYPE_CHECKING:
     import xarray
 
+SERIES = {"regret": np.nan, "candidate": -1, "width": np.nan, "information_gain": np.nan}  # fill values by series
+TOTAL = "cumulative_regret"  # one more series, if a study keeps some rounds only
+ROUND = "t"  # series of a run of such a study: the numbers of its rounds
+DIMENSIONS = ("case", "policy", "replicate", "round")
 STUDY_ATTRIBUTES = ("kind", "schema", "id", "digest")  # attributes that every study has
 SECONDS = 1.0  # shortest time between two writes of the notes
 
@@ -51,7 +54,7 @@ class StudyStore:
         self.place, self.record = _absolute(place), dict(record)
         self.shape = _shape(record)
         self._location = locate(place)
-        self._names = [record[FOLDERS][name] for name in LISTS]
+        self._names = [record[growth.FOLDERS][name] for name in growth.LISTS]
         self._notes = Notes(self.shape, record["horizon"])
         self._written = self._write_seconds = 0.0  # time of the last write of the notes, and its duration
         found = _find(self._location)
@@ -124,7 +127,7 @@ class StudyStore:
 
     def missing(self, horizon: int) -> list[RUN]:
         """Return the runs that have fewer rounds than `horizon` and than they will have, or no notes."""
-        notes, rounds = self._notes, rounds_of(self.record)
+        notes, rounds = self._notes, growth.rounds_of(self.record)
         return [
             run for run in all_runs(self.record)
             if notes.lost or np.isnan(notes.seconds[run]) or not self._has_rounds(run, min(horizon, rounds[run[1]]))
@@ -134,7 +137,7 @@ class StudyStore:
         """Whether so many rounds of a run are in its store."""
         try:
             found = ObservationStore.open(self.place_of(run))
-            if KEEP in self.record and len(found):
+            if growth.KEEP in self.record and len(found):
                 return bool(found.read(len(found) - 1, names=[ROUND])[ROUND][0] >= count)
             return len(found) >= count
         except (StoreError, OSError):
@@ -168,11 +171,11 @@ class StudyStore:
         for name, fill in series_of(self.record).items():
             kind = np.dtype(np.int64 if name == "candidate" else np.float64)
             empty = np.full(len(rounds), fill, kind)
-            read = functools.partial(_read, places, name, empty, rounds if KEEP in self.record else None)
+            read = functools.partial(_read, places, name, empty, rounds if growth.KEEP in self.record else None)
             series[name] = dask.array.map_blocks(read, chunks=chunks, dtype=kind, meta=np.empty((0,) * 4, kind))
         found = study_dataset(self.record, rounds, series, self._notes)
-        for name, dimension in zip(LISTS, DIMENSIONS, strict=False):
-            if (shown := self.record[SHOWN][name]) != self.record[name]:
+        for name, dimension in zip(growth.LISTS, DIMENSIONS, strict=False):
+            if (shown := self.record[growth.SHOWN][name]) != self.record[name]:
                 found = found.isel({dimension: [self.record[name].index(label) for label in shown]})
         return found
 
@@ -193,7 +196,7 @@ class StudyInMemory:
         self.shape = _shape(record)
         self._rounds = rounds
         self._series = {name: np.full((*self.shape, len(rounds)), fill) for name, fill in series_of(record).items()}
-        self._notes = Notes(self.shape, record[HORIZON])
+        self._notes = Notes(self.shape, record[growth.HORIZON])
 
     def place_of(self, run: RUN) -> str | None:
         """Return None: the run has no store."""
@@ -232,7 +235,7 @@ def _shape(record: Mapping[str, Any]) -> tuple[int, int, int]:
 def all_runs(record: Mapping[str, Any]) -> Iterable[RUN]:
     """Iterate over all runs of a study, those of one replicate of a case together."""
     cases, policies, replicates = (range(size) for size in _shape(record))
-    played = present(record)
+    played = growth.present(record)
     return ((c, p, r) for c in cases for r in replicates for p in policies if played[c][p])
 
 
@@ -312,3 +315,81 @@ def study_copies(location: Location) -> tuple[dict[str, dict[str, Any]], dict[st
         if str(error) != "it is missing":
             damaged[FILE] = str(error)
     return found, damaged
+
+
+def series_of(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fill values of a study's series by name.
+
+    Parameters
+    ----------
+    record
+        Record of the study.
+    """
+    return {**SERIES, TOTAL: np.nan} if growth.KEEP in record else SERIES
+
+
+def study_dataset(
+    record: Mapping[str, Any], rounds: NDArray[Any], series: Mapping[str, Any], notes: Notes
+) -> xarray.Dataset:
+    """Return the dataset of a study.
+
+    Parameters
+    ----------
+    record
+        Record of the study.
+    rounds
+        Rounds (k,) that are kept.
+    series
+        Arrays over `DIMENSIONS`, by name.
+    notes
+        Notes of the study.
+    """
+    import xarray
+
+    variables: dict[str, Any] = {name: (DIMENSIONS, array) for name, array in {**series, **notes.series}.items()}
+    coordinates: dict[str, Any] = {
+        # Variable-length strings: fixed-length ones have no zarr v3 specification.
+        "case": np.array(record["cases"], dtype=object),
+        "policy": np.array(record["policies"], dtype=object),
+        "replicate": np.arange(record["replicates"]),
+        "round": rounds,
+    }
+    for name, dimension in zip(growth.LISTS, DIMENSIONS, strict=False):
+        coordinates |= {axis: (dimension, values) for axis, values in _axis_values(record, name).items()}
+    if record["timed"]:
+        variables["seconds"] = (DIMENSIONS[:3], notes.seconds)
+        variables |= {name: (DIMENSIONS[:3], values) for name, values in notes.costs.items()}
+    if ELAPSED in notes.series:
+        variables[ELAPSED] = ((*DIMENSIONS[:3], "mark"), notes.series[ELAPSED])
+        coordinates["mark"] = marks(record[growth.HORIZON])
+    if notes.plays:
+        variables[PLAYS] = ((*DIMENSIONS[:3], "prior"), np.stack(list(notes.plays.values()), axis=-1))
+        coordinates["prior"] = np.array(list(notes.plays), dtype=object)
+    variables[UNIFORM] = (DIMENSIONS[::2], notes.uniform)
+    names = ("study", "title", "source", "unit", "seed", "measure", "version", "python", growth.HORIZONS)
+    attributes = {name: record[name] for name in names if name in record}
+    if record[growth.ABSENT]:
+        attributes[growth.ABSENT] = json.dumps(record[growth.ABSENT])
+    if growth.TABLES in record:  # as text, like the specification of a run's dataset
+        attributes[growth.TABLES] = json.dumps(record[growth.TABLES])
+    return xarray.Dataset(variables, coords=coordinates, attrs=attributes)
+
+
+def _axis_values(record: Mapping[str, Any], name: str) -> dict[str, NDArray[Any]]:
+    """Return the values of each axis, and the names in the study, of all cases or policies; none without axes."""
+    found = growth.variants(record, name)
+    axes = dict.fromkeys(axis for one in found for axis in one.values)
+    if not axes:
+        return {}
+    usual = {growth.HORIZON: record[growth.HORIZON]}  # horizon of the policies that have only one
+
+    def column(axis: str) -> NDArray[Any]:
+        values = [one.values.get(axis, usual.get(axis)) for one in found]
+        if any(isinstance(value, str) for value in values):
+            return np.array(["" if value is None else str(value) for value in values], dtype=object)
+        if all(isinstance(value, int) for value in values):
+            return np.array(values, dtype=np.int64)
+        return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+    names = {f"{DIMENSIONS[growth.LISTS.index(name)]}_name": np.array([one.name for one in found], dtype=object)}
+    return {**names, **{axis: column(axis) for axis in axes}}

@@ -18,8 +18,7 @@ from scalable_bandits.randomness import derived_seed
 from scalable_bandits.runs.thinning import Keep, checked
 from scalable_bandits.specification import nearest
 from scalable_bandits.studies import files, layout
-from scalable_bandits.studies.dataset import KEEP
-from scalable_bandits.studies.growth import AXES, TABLES, Value
+from scalable_bandits.studies.growth import AXES, KEEP, TABLES, Value
 from scalable_bandits.studies.layout import checked_axes, checked_horizons
 from scalable_bandits.studies.playing import RunTask, play_all
 from scalable_bandits.studies.runs import Player, Problem, Replicate, StudyIncomplete

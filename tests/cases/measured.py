@@ -11,6 +11,10 @@ from cases.paths import ROOT
 from scalable_bandits.studies import Study
 
 DATA = Path(os.environ.get("SCALABLE_BANDITS_DATA") or ROOT / "../shared/data")
+MEASURED = (  # variables of a timed study, which differ from run to run
+    "seconds", "warm_up_seconds", "round_seconds", "round_seconds_90", "round_seconds_99", "elapsed", "peak_memory",
+    "peak_memory_of_workers", "messages", "bytes_sent", "bytes_received",
+)  # fmt: skip
 HAS_DATA = (DATA / "light_sensors.mat").is_file()
 
 

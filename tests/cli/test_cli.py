@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import xarray
 import zarr
-from cases.measured import DATA, NAMES, first_values
+from cases.measured import DATA, MEASURED, NAMES, first_values
 from matplotlib.image import imread
 from typer.testing import CliRunner
 
@@ -23,7 +23,6 @@ from scalable_bandits.cli import app
 from scalable_bandits.cli.studies import _small
 from scalable_bandits.report.numbers import significant
 from scalable_bandits.studies import Comparison, Study
-from scalable_bandits.studies.costs import COSTS
 
 SMALL = ("--replicates", "2", "--horizon", "20")
 
@@ -89,7 +88,7 @@ class TestRun:
         expected = ran.study.run(replicates=2, horizon=20, seed=3, data=DATA, axes=axes)
         path = str(ran.folder / "result.zarr")
         with xarray.open_zarr(path, consolidated=False) as opened:
-            measured = list(COSTS)
+            measured = list(MEASURED)
             found, again = (each.load().drop_vars(measured, errors="ignore") for each in (opened, expected))
             xarray.testing.assert_identical(found, again)
         regret = zarr.open_group(path, mode="r")["regret"]

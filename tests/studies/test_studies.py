@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 import xarray
 import zarr
-from cases.measured import DATA, NAMES, first_values
+from cases.measured import DATA, MEASURED, NAMES, first_values
 
 import scalable_bandits as sb
 from scalable_bandits import store
 from scalable_bandits.analysis import means
 from scalable_bandits.studies import Problem, Replicate, Study, janz2020
-from scalable_bandits.studies.costs import COSTS
 from scalable_bandits.studies.summary import Published, fraction_of, slope
 
 REPLICATES, HORIZON = 2, 20
@@ -64,7 +63,7 @@ def run() -> Any:
     return once
 
 
-TIMED = [*COSTS, "mark"]
+TIMED = [*MEASURED, "mark"]
 
 
 def _small(name: str, seed: int) -> xarray.Dataset:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray
-from cases.measured import DATA, NAMES, first_values
+from cases.measured import DATA, MEASURED, NAMES, first_values
 from cases.paths import ROOT
 from typer.testing import CliRunner
 
@@ -25,7 +25,6 @@ from scalable_bandits.cli import app
 from scalable_bandits.formulas.information_gain import growth_rate
 from scalable_bandits.studies import Study
 from scalable_bandits.studies.builders import BUILDERS, Builder
-from scalable_bandits.studies.costs import COSTS
 from scalable_bandits.studies.stored import study_record
 
 SMALL: dict[str, Any] = {"replicates": 1, "horizon": 8}
@@ -76,7 +75,7 @@ def test_shown_copied_and_run(name: str, tmp_path: Path) -> None:
     axes = first_values(name)
     expected = named.run(**SMALL, data=DATA, axes=axes)
     found = copy.run(**SMALL, data=DATA, axes=axes)
-    pair = (each.drop_vars([*COSTS, "mark"], errors="ignore") for each in (found, expected))
+    pair = (each.drop_vars([*MEASURED, "mark"], errors="ignore") for each in (found, expected))
     xarray.testing.assert_identical(*pair)
     changed = Study.from_dict({**copy.to_dict(), "replicates": 1, "seed": 5})
     file.write_text(changed.to_toml())
