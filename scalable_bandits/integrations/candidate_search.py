@@ -5,7 +5,7 @@ A store has one ticket for each candidate, whose result is the list of the folds
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
@@ -37,14 +37,12 @@ class CandidateEvaluation(NamedTuple):
 
 @attrs.define
 class CandidateSearch:
-    """Search that asks a policy for candidates, evaluates them, and tells their values.
+    """Search that asks a policy for candidates in batches, and tells it how they were evaluated.
 
     Attributes
     ----------
     policy
         Policy on a `SearchSpace`.
-    outcome_of
-        Function from folds to the value that the policy is told and an error, which is empty if there is none.
     n_iter
         Number of evaluations in all.
     evaluations
@@ -54,7 +52,6 @@ class CandidateSearch:
     """
 
     policy: Policy
-    outcome_of: Callable[[list[Fold]], tuple[float, str]]
     n_iter: int
     evaluations: list[CandidateEvaluation] = attrs.field(factory=list)
     recording: Evaluations | None = None
@@ -73,40 +70,46 @@ class CandidateSearch:
             self.evaluations.append(CandidateEvaluation(self.space.setting(np.array(ticket.x)), ticket.result))
         self._seen = {self._key(each.setting) for each in self.evaluations}
 
-    def run(self, evaluate: Callable[[list[Setting]], list[list[Fold]]], batch: Callable[[], int]) -> None:
-        """Evaluate until there are `n_iter` evaluations, or no setting of the space is left.
+    def batches(self, size: Callable[[], int]) -> Iterator[list[Setting]]:
+        """Yield lists of settings to be evaluated and told, until there are `n_iter` evaluations or no setting is left.
 
         Parameters
         ----------
-        evaluate
-            Function from settings to the folds of each.
-        batch
-            Function that returns the number of candidates of the next batch.
+        size
+            Function that returns the number of settings of the next list.
         """
         while len(self.evaluations) < self.n_iter:
-            settings = self._ask(min(batch(), self.n_iter - len(self.evaluations)))
+            settings = self._ask(min(size(), self.n_iter - len(self.evaluations)))
             if not settings:
                 count, listed = len(self.evaluations), self._listed() is not None
                 none = f"no new one was found among {DRAWS} random settings; {count} have been evaluated"
                 every = f"all {count} settings of the space have been evaluated" if listed else none
                 checks.warn(f"n_iter: got {self.n_iter}, but {every}")
                 return
-            new = [CandidateEvaluation(*each) for each in zip(settings, evaluate(settings), strict=True)]
-            outcomes = [self.outcome_of(each.folds) for each in new]
-            for each, (value, error) in zip(new, outcomes, strict=True):
-                self._tell(each, value, error)
-            self.evaluations += new
+            yield settings
 
-    def _tell(self, evaluation: CandidateEvaluation, value: float, error: str) -> None:
-        setting: Any = evaluation.setting
+    def tell(self, setting: Setting, folds: list[Fold], value: float, error: str) -> None:
+        """Tell the policy, and the store if there is one, of an evaluation.
+
+        Parameters
+        ----------
+        setting
+            Setting that was evaluated.
+        folds
+            What its evaluation gave.
+        value, error
+            Value that the policy is told, and why there is none; empty if there is one.
+        """
+        x: Any = setting
         if not error and not abs(value) <= LARGEST:  # or NaN
             error = f"the score is {value}"
-        fields: dict[str, Any] = {"result": evaluation.folds, "starts": 1, "failures": int(bool(error))}
+        fields: dict[str, Any] = {"result": folds, "starts": 1, "failures": int(bool(error))}
         with nullcontext() if self.recording is None else self.recording.ending(**fields):
             if error:
-                self.policy.tell_failure(setting, error=error)
+                self.policy.tell_failure(x, error=error)
             else:
-                self.policy.tell(setting, value)
+                self.policy.tell(x, value)
+        self.evaluations.append(CandidateEvaluation(setting, folds))
 
     # ---- candidates
 

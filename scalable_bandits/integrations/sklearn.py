@@ -11,7 +11,7 @@ import copy
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from itertools import product
 from numbers import Integral
 from typing import Any, ClassVar, NamedTuple, Self
@@ -33,10 +33,11 @@ from sklearn.utils.validation import _check_method_params
 
 from scalable_bandits import checks, identity
 from scalable_bandits.execution.connect import connect
-from scalable_bandits.integrations.candidate_search import CandidateSearch, Fold, Setting
+from scalable_bandits.integrations.candidate_search import CandidateSearch, Fold
 from scalable_bandits.integrations.param_distributions import ParameterMap, labelled
 from scalable_bandits.policies import GPEI, Policy
 from scalable_bandits.posteriors.placement import threads_of
+from scalable_bandits.runs.evaluations import Evaluations
 from scalable_bandits.runs.recording import record
 from scalable_bandits.spaces import SearchSpace
 
@@ -245,14 +246,18 @@ class BanditSearchCV(BaseSearchCV):
         """
         data = self._checked(X, y, params)
         parameters = ParameterMap.of(self.param_distributions)
-        search = CandidateSearch(self._policy(parameters.space), self._outcome, self.n_iter)
+        search = CandidateSearch(self._policy(parameters.space), self.n_iter)
         with self._jobs(), Parallel(n_jobs=self.n_jobs, pre_dispatch=self.pre_dispatch) as parallel:
-
-            def evaluate(settings: list[Setting]) -> list[list[Fold]]:
-                return self._evaluate(parallel, data, [parameters.arguments(setting) for setting in settings])
-
             self._try(parameters)
-            self._run(search, evaluate, data, params, parameters)
+            with self._recording(search.policy, data, params, parameters) as recording:
+                if recording is not None:
+                    search.resume(recording)
+                for settings in search.batches(lambda: self._batch(data)):
+                    candidates = [parameters.arguments(setting) for setting in settings]
+                    results = self._evaluate(parallel, data, candidates)
+                    outcomes = [self._outcome(folds) for folds in results]
+                    for setting, folds, outcome in zip(settings, results, outcomes, strict=True):
+                        search.tell(setting, folds, *outcome)
         self.policy_ = search.policy
         candidates = [parameters.arguments(each.setting) for each in search.evaluations]
         self._take_results(data, candidates, [dict(fold) for each in search.evaluations for fold in each.folds])
@@ -330,22 +335,18 @@ class BanditSearchCV(BaseSearchCV):
 
     # ---- the search
 
-    def _run(
-        self, search: CandidateSearch, evaluate: Callable[..., Any], data: _Data, params: dict[str, Any],
-        parameters: ParameterMap,
-    ) -> None:  # fmt: skip
-        """Run the search, from the beginning or from its store."""
-
-        def batch() -> int:
-            return self.batch or max(joblib.effective_n_jobs(self.n_jobs) // len(data.folds), 1)
-
+    def _recording(
+        self, policy: Policy, data: _Data, params: dict[str, Any], parameters: ParameterMap
+    ) -> AbstractContextManager[Evaluations | None]:
+        """Return the recording of the search in its store; None without one."""
         if self.store is None:
-            search.run(evaluate, batch)
-            return
+            return nullcontext()
         parts = {"search": self._identity(data, params, parameters)}
-        with record(search.policy, self.store, planned=self.n_iter, parts=parts, kind="search") as recording:
-            search.resume(recording)
-            search.run(evaluate, batch)
+        return record(policy, self.store, planned=self.n_iter, parts=parts, kind="search")
+
+    def _batch(self, data: _Data) -> int:
+        """Return the number of candidates of the next batch."""
+        return self.batch or max(joblib.effective_n_jobs(self.n_jobs) // len(data.folds), 1)
 
     def _evaluate(self, parallel: Any, data: _Data, candidates: list[dict[str, Any]]) -> list[list[Fold]]:
         """Fit and score candidates on all folds."""

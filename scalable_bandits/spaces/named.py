@@ -96,9 +96,9 @@ class Coordinates:
     def decode(self, coordinates: Floats) -> Floats:
         """Return the points (k, p) of the allowed values nearest to coordinates (k, D)."""
         points = np.tile([kind.first for kind in self._kinds], (len(coordinates), 1))
-        for column, (i, activity, _) in zip(coordinates.T, self.columns, strict=True):
-            if not activity:
-                points[:, i] = self._kinds[i].decode(column)
+        for kind, columns in self._alike.items():
+            found = kind.decode(coordinates.take(columns, axis=1).ravel())
+            points[:, self.parameters[columns]] = found.reshape(len(points), -1)
         return points
 
 
