@@ -105,36 +105,35 @@ class Coordinates:
 class NamedSpace(Space):
     """Space whose x is a dict of named, typed values, of which some may exist only under values of others.
 
-    Base class of `SearchSpace` and `Settings`, which set `_parameters`: pairs of a name and a `Parameter`.
+    Base class of `SearchSpace` and `Settings`, which call `_describe`.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the parameters.
+    kinds : tuple of Parameter
+        Parameters, in the order of `names`.
     """
 
     named: ClassVar[bool] = True
-    _parameters: tuple[tuple[str, Parameter], ...]
+    names: tuple[str, ...]
+    kinds: tuple[Parameter, ...]
+    _places: dict[str, int]  # positions of the parameters by name
+    _first: Floats  # (p,) numbers of parameters that do not exist in a setting, so that equal settings are equal points
 
-    # ---- the parameters
-
-    @functools.cached_property
-    def names(self) -> tuple[str, ...]:
-        """Names of the parameters."""
-        return tuple(name for name, _ in self._parameters)
-
-    @functools.cached_property
-    def kinds(self) -> tuple[Parameter, ...]:
-        """Parameters, in the order of `names`."""
-        return tuple(kind for _, kind in self._parameters)
-
-    @functools.cached_property
-    def _places(self) -> dict[str, int]:
-        """Positions of the parameters by name."""
-        return {name: i for i, name in enumerate(self.names)}
+    def _describe(self, parameters: Mapping[str, Parameter]) -> None:
+        """Set what follows from the parameters; instances are frozen otherwise."""
+        names, kinds = tuple(parameters), tuple(parameters.values())
+        places, first = {name: i for i, name in enumerate(names)}, np.array([kind.first for kind in kinds])
+        vars(self).update(names=names, kinds=kinds, _places=places, _first=first)
 
     @property
     def dimension(self) -> int:
-        return len(self._parameters)
+        return len(self.names)
 
     @functools.cached_property
     def axes(self) -> tuple[Axis, ...]:
-        return tuple(kind.axis(name) for name, kind in self._parameters)
+        return tuple(kind.axis(name) for name, kind in zip(self.names, self.kinds, strict=True))
 
     @functools.cached_property
     def _conditions(self) -> dict[int, list[tuple[int, Floats]]]:
@@ -144,7 +143,7 @@ class NamedSpace(Space):
         parameter exists.
         """
         found: dict[int, list[tuple[int, Floats]]] = {}
-        for i, (name, kind) in enumerate(self._parameters):
+        for i, (name, kind) in enumerate(zip(self.names, self.kinds, strict=True)):
             title = f"when of {name!r}"
             for other, values in kind.when or ():
                 if other not in self._places:
@@ -217,7 +216,7 @@ class NamedSpace(Space):
         point, exist = self._first.copy(), [True] * self.dimension
         always = (i for i in range(self.dimension) if i not in self._conditions)
         for i in (*always, *self._conditions):
-            (name, kind), pairs = self._parameters[i], self._conditions.get(i)
+            name, kind, pairs = self.names[i], self.kinds[i], self._conditions.get(i)
             exist[i] = pairs is None or all(exist[other] and point[other] in numbers for other, numbers in pairs)
             if exist[i] and name not in setting:
                 checks.refuse("x", f"a setting without {name!r}", f"a value of {name!r}, {kind.allowed}")
@@ -226,11 +225,6 @@ class NamedSpace(Space):
             elif name in setting and not is_nothing(setting[name]):
                 checks.refuse(f"x[{name!r}]", setting[name], f"no value, since it exists only where {kind.condition}")
         return point
-
-    @functools.cached_property
-    def _first(self) -> Floats:
-        """Numbers (p,) of parameters that do not exist in a setting, so that equal settings are equal points."""
-        return np.array([kind.first for kind in self.kinds])
 
     def _canonical(self, points: Floats) -> Floats:
         exist = self.active(points)
@@ -244,9 +238,10 @@ class NamedSpace(Space):
         return self.setting(point)
 
     def arguments(self, points: NDArray[Any]) -> list[dict[str, Any]]:
+        names, kinds = self.names, self.kinds
         rows = zip(points.tolist(), self.active(points).tolist(), strict=True)
         return [
-            {name: kind.value(n) for (name, kind), n, exists in zip(self._parameters, *row, strict=True) if exists}
+            {name: kind.value(n) for name, kind, n, exists in zip(names, kinds, *row, strict=True) if exists}
             for row in rows
         ]
 

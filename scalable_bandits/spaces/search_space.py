@@ -68,6 +68,7 @@ class SearchSpace(NamedSpace):
     def __attrs_post_init__(self) -> None:
         if self.where is not None and not callable(self.where):
             checks.refuse("where", self.where, "a function of a setting, or None")
+        self._describe(dict(self._parameters))
         _ = self._conditions  # raises ValueError if a condition is invalid
 
     def __repr__(self) -> str:

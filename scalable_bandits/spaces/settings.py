@@ -67,7 +67,7 @@ class Settings(NamedSpace, FiniteSpace):
     _rows: Points = attrs.field(init=False)  # points (n, p) of all candidates
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "_parameters", self.space._parameters)
+        self._describe(dict(self.space._parameters))
         object.__setattr__(self, "_rows", Points(self._combinations() if self._given is None else self._listed()))
         object.__setattr__(self, "_given", None if self._given is None else self._rows.array)
 
