@@ -39,17 +39,15 @@ class Domain(ABC):
     ----------
     whole_box : bool
         Whether every point of a box may be chosen.
+    numbered : FiniteSpace or WholeBox
+        Points by number: a finite space, or the domain of a whole box itself.
     """
 
     whole_box: ClassVar[bool] = False
+    numbered: NumberedPoints
 
     def __init__(self, space: Space, size: int, choosable: int):
         self.space, self.size, self.choosable = space, size, choosable
-
-    @property
-    @abstractmethod
-    def numbered(self) -> NumberedPoints:
-        """Points by number: a finite space, or the domain of a whole box itself."""
 
     @property
     def count(self) -> int | None:
@@ -122,15 +120,13 @@ class Domain(ABC):
 
 
 class FiniteDomain(Domain):
-    """Domain of a finite space, whose candidates are `numbered`."""
+    """Domain of a finite space."""
+
+    numbered: FiniteSpace
 
     def __init__(self, space: Space, numbered: FiniteSpace, choosable: int):
         super().__init__(space, numbered.size, choosable)
-        self._numbered = numbered
-
-    @property
-    def numbered(self) -> FiniteSpace:
-        return self._numbered
+        self.numbered = numbered
 
     def allowed(self, available: ArrayLike | None, context: Mapping[int, float] | None = None) -> Mask | None:
         if context is not None:
@@ -198,7 +194,7 @@ class WholeBox(Domain):
         self._array.flags.writeable = False
 
     @property
-    def numbered(self) -> WholeBox:
+    def numbered(self) -> WholeBox:  # type: ignore[override]  # an attribute would be a circle of references
         return self
 
     @property
