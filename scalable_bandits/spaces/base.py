@@ -54,6 +54,7 @@ def availability(available: ArrayLike, size: int) -> NDArray[np.bool_]:
     return mask
 
 
+SPREAD = 256  # number of points in a sample of an infinite space
 Bounds = tuple[tuple[float, float], ...]
 
 
@@ -123,9 +124,9 @@ class Space(Specification):
     def check(self, x: ArrayLike) -> Floats:
         """Return x as points (k, d); ValueError if one is not in the space."""
 
-    @abstractmethod
     def sample(self, seed: int) -> Floats:
         """Return some points (k, d) of the space, or all points of a small finite one."""
+        return self.candidate_set(SPREAD, seed).points()
 
     @property
     def box(self) -> NDArray[np.float64] | None:
@@ -214,7 +215,7 @@ class Space(Specification):
         return points, single
 
 
-SAMPLE = 100_000  # largest number of candidates in a sample
+SAMPLE = 100_000  # largest number of candidates of a finite space in a sample
 
 
 class FiniteSpace(Space):

@@ -13,8 +13,6 @@ from scalable_bandits.spaces.base import Bounds, FiniteSpace, Space, frozen_boun
 from scalable_bandits.spaces.grid import Grid
 from scalable_bandits.spaces.points import Points
 
-SAMPLE = 256  # number of points in a sample
-
 
 @attrs.frozen
 class Box(Space):
@@ -46,9 +44,6 @@ class Box(Space):
 
     def candidate_set(self, count: int, seed: int) -> FiniteSpace:
         return self.candidates(count, seed)
-
-    def sample(self, seed: int) -> Floats:
-        return self.candidates(SAMPLE, seed).array
 
     def drawn(self, side: int) -> FiniteSpace:
         return Grid(self.bounds, side)

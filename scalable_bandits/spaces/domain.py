@@ -76,7 +76,7 @@ class Domain(ABC):
 
     def value(self, candidate: int) -> Any:
         """Return the value of `ask` for a number: a point (d,), an arm number, or a dict of a named space."""
-        return self.space.argument(self.points([candidate])[0])
+        return self.space.argument(self.numbered.points([candidate])[0])
 
     def sample(self, seed: int) -> Floats:
         """Return some points (k, d), or all of a small finite set; a seed selects those of a box."""

@@ -58,11 +58,7 @@ def check_values(given: Any) -> None:
     if isinstance(given, list | tuple):
         form = _range_form(given)
         if form:
-            checks.refuse("values", given, f"{form} for a range, {list(given)} for {_count(len(given))} values")
-
-
-def _count(number: int) -> str:
-    return {2: "two", 3: "three"}.get(number, str(number))
+            checks.refuse("values", given, f"{form} for a range, {list(given)} for its {len(given)} values")
 
 
 def _is_number(value: Any) -> bool:

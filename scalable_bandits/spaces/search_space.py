@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.randomness import derived_seed
-from scalable_bandits.spaces.base import FiniteSpace, Indices
+from scalable_bandits.spaces.base import SPREAD, FiniteSpace, Indices
 from scalable_bandits.spaces.named import NamedSpace
 from scalable_bandits.spaces.parameters import Parameter
-from scalable_bandits.spaces.parameters_from import to_parameters
+from scalable_bandits.spaces.parameters_from import from_configspace, read_toml, to_parameters, to_toml
 from scalable_bandits.spaces.points import Points
 
-SAMPLE = 256  # number of settings in a sample
 MOST_ANSWERS = 10_000  # largest number of answers of `where` that are kept
 MOST_DRAWS = 204_800  # number of points, or 100 times as many as are asked for, after which none more is drawn
 ENOUGH_DRAWS = 8  # so many for each that is asked for, where fewer will do
@@ -175,7 +174,7 @@ class SearchSpace(NamedSpace):
         return np.concatenate(kept)
 
     def sample(self, seed: int) -> Floats:
-        return self.draw(SAMPLE, np.random.default_rng(derived_seed(seed, "settings")))
+        return self.draw(SPREAD, np.random.default_rng(derived_seed(seed, "settings")))
 
     def candidate_set(self, count: int, seed: int) -> FiniteSpace:
         return Points(self.draw(count, np.random.default_rng(derived_seed(seed, "candidates"))))
@@ -212,8 +211,6 @@ class SearchSpace(NamedSpace):
             If a hyperparameter is neither a number nor one of several values, or a condition is neither an equality,
             nor a membership, nor a conjunction of these.
         """
-        from scalable_bandits.spaces.parameters_from import from_configspace
-
         return cls(*from_configspace(space))
 
     @classmethod
@@ -230,8 +227,6 @@ class SearchSpace(NamedSpace):
         ValueError
             If the file is not TOML, or a parameter is not valid; the message names the file.
         """
-        from scalable_bandits.spaces.parameters_from import read_toml
-
         try:
             return cls(read_toml(path))
         except ValueError as error:
@@ -250,8 +245,6 @@ class SearchSpace(NamedSpace):
         ValueError
             If the space has a `where`, or a value that TOML does not have.
         """
-        from scalable_bandits.spaces.parameters_from import to_toml
-
         if self.where is not None:
             checks.refuse("where", self.where, "None: functions cannot be written")
         text = to_toml(dict(self._parameters))

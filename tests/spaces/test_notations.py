@@ -49,11 +49,11 @@ REFUSED: list[tuple[Any, str]] = [
     (stand_in("skopt.space.space", "Integer", low=1, high=8, prior="uniform", rvs=None), "Integer(1, 8)"),
     (stand_in("skopt.space.space", "Categorical", categories=("a", "b"), prior=None, rvs=None), "['a', 'b']"),
     # bayesian-optimization: bounds, with a type
-    ((0, 1.5), "Real(0, 1.5) for a range, [0, 1.5] for two values"),
+    ((0, 1.5), "Real(0, 1.5) for a range, [0, 1.5] for its 2 values"),
     ((np.float64(0.5), np.int64(2)), "Real(0.5, 2) for a range"),
     ((5, 75, int), "Integer(5, 75)"),
     ((0, 1, float), "Real(0, 1)"),
-    ((0, 100, 5), "Real(0, 100) for a range, [0, 100, 5] for three values"),
+    ((0, 100, 5), "Real(0, 100) for a range, [0, 100, 5] for its 3 values"),
     # Ax: dictionaries and objects
     ({"name": "C", "type": "range", "bounds": [1e-6, 1e6], "log_scale": True}, LOGARITHMIC),
     ({"name": "n", "type": "range", "bounds": [1, 8]}, "Integer(1, 8)"),
