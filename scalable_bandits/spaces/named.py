@@ -1,15 +1,17 @@
 """Spaces whose x is a dict of named values, and the three forms in which the package has such an x.
 
-    setting             {"rate": 0.01, "net": "mlp", "depth": 3}    what users give, get and see
+    setting             {"rate": 0.01, "model": "tree"}    what users give, get and see
        | parse  ^ setting
-    point (p,)          [0.01, 1.0, 3.0]                            what is compared, numbered, told and stored
+    point (p,)          [0.01, 2.0, 1.0]                  what is compared, numbered, told and stored
        | encode ^ decode
-    coordinates (D,)    [0.67, 1.0, 0.18, 1.0]                      what a model sees
+    coordinates (D,)    [0.67, 2.0, 0.5, 0.0]             what a model sees
+
+Here "rate" is a `Real` from 1e-4 to 1e-1 on a logarithmic scale, "model" one of "linear", "net" and "tree", and "depth",
+an `Integer` from 1 to 12, exists for "net" alone. In a finite space, a setting also has the number of its candidate.
 
 A setting has the values of the parameters that exist in it. A point has a number for every parameter: the value of a
 real or whole number, the position of any other value in its list, and the first number where the parameter does not
-exist, so that equal settings are equal points. Coordinates are described by `Coordinates`. In a finite space a setting
-has besides the number of a candidate.
+exist, so that equal settings are equal points. `Coordinates` describes the coordinates.
 """
 
 from __future__ import annotations

@@ -40,6 +40,20 @@ def exists(name, setting):
     return {"eta": tree, "drop": drop, "late": drop and setting.get("drop") == 0.2}.get(name, True)
 
 
+def test_the_three_forms_of_a_setting():
+    """The picture at the head of `spaces/named.py`."""
+    model = sb.Categorical(["linear", "net", "tree"])
+    depth = sb.Integer(1, 12, when={"model": "net"})
+    space = sb.SearchSpace({"rate": sb.Real(1e-4, 1e-1, log=True), "model": model, "depth": depth})
+    setting = {"rate": 0.01, "model": "tree"}
+    point = space.check(setting)
+    assert point.tolist() == [[0.01, 2.0, 1.0]]
+    assert space.setting(point[0]) == setting
+    coordinates = space.encode(point)
+    np.testing.assert_allclose(coordinates, [[2 / 3, 2.0, 0.5, 0.0]])
+    np.testing.assert_allclose(space.decode(coordinates), point)
+
+
 @given(SEEDS)
 def test_settings_and_points_say_the_same(seed):
     drawn = points(seed)
