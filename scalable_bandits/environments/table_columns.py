@@ -185,5 +185,6 @@ def _numbers(table: pandas.DataFrame, name: str, kind: Parameter) -> Floats:
     """Return the numbers (rows,) by which a search space knows the cells of a column."""
     _check_cells(table, name)
     codes, distinct = pandas.factorize(table[name])
-    numbers = [kind.number(f"table[{name!r}]", getattr(each, "item", lambda each=each: each)()) for each in distinct]
+    values = [each.item() if isinstance(each, np.generic) else each for each in distinct]
+    numbers = [kind.number(f"table[{name!r}]", value) for value in values]
     return np.array(numbers, dtype=np.float64)[codes]

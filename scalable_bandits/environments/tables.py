@@ -66,16 +66,12 @@ class TableEnvironment(Environment):
             # Measurements of a row first, missing ones last, so that the k-th is the one at place k.
             self._present = np.take_along_axis(given, np.argsort(np.isnan(given), axis=1, kind="stable"), axis=1)
             self._counts = (~np.isnan(given)).sum(axis=1)
-            self._shares = RoundStream(self.seed, "measurements", _uniform)
-        self._check_equal_points()
-
-    def _check_equal_points(self) -> None:
-        arms, values = self._arms, self._table[:, None] if self.measurements is None else self.measurements
+            self._shares = RoundStream(self.seed, "measurements", np.random.Generator.random)
+        arms, each = self._arms, table if given is None else given
         if arms.has_coordinates and arms.box is None and not arms.distinct:
-            first = np.array([arms.canonical(i) for i in range(arms.size)])
-            same = ((values[first] == values) | (np.isnan(values[first]) & np.isnan(values))).all(axis=1)
-            if not same.all():
-                checks.refuse("values", self._table[~same][0], "one value for equal points of the space")
+            first = [arms.canonical(i) for i in range(arms.size)]
+            if not np.array_equal(each[first], each, equal_nan=True):
+                checks.refuse("values", "different values at equal points", "one value for equal points of the space")
 
     @staticmethod
     def from_table(
@@ -167,10 +163,6 @@ class TableEnvironment(Environment):
 
     def optimum(self, t: int = 1, available: ArrayLike | None = None) -> float:
         return float(self._table.max()) if available is None else super().optimum(t, available)
-
-
-def _uniform(rng: np.random.Generator, count: int) -> Floats:
-    return rng.random(count)
 
 
 def _averages(values: ArrayLike, size: int) -> tuple[Floats | None, Floats]:

@@ -6,8 +6,8 @@
        | encode ^ decode
     coordinates (D,)    [0.67, 2.0, 0.5, 0.0]             what a model sees
 
-Here "rate" is a `Real` from 1e-4 to 1e-1 on a logarithmic scale, "model" one of "linear", "net" and "tree", and "depth",
-an `Integer` from 1 to 12, exists for "net" alone. In a finite space, a setting also has the number of its candidate.
+Here "rate" is a `Real` from 1e-4 to 1e-1 on a logarithmic scale, "model" is "linear", "net" or "tree", and "depth", an
+`Integer` from 1 to 12, exists for "net" alone. In a finite space, a setting also has the number of its candidate.
 
 A setting has the values of the parameters that exist in it. A point has a number for every parameter: the value of a
 real or whole number, the position of any other value in its list, and the first number where the parameter does not
