@@ -182,32 +182,3 @@ def _averages(values: ArrayLike, size: int) -> tuple[Floats | None, Floats]:
         allowed = f"({size},), one a candidate, or ({size}, r) for r measurements of each"
         checks.refuse("values", f"shape {array.shape}", allowed)
     return given, table
-
-
-def distinct(rows: Floats, values: Floats) -> tuple[Floats, Floats]:
-    """Gather the values of equal rows.
-
-    Parameters
-    ----------
-    rows
-        Rows (k, d).
-    values
-        Values (k, c) of the rows, NaN where one is missing.
-
-    Returns
-    -------
-    rows : ndarray
-        Distinct rows (n, d), in the order in which they come first.
-    measured : ndarray
-        Values (n, r) of the distinct rows, those of earlier rows first, NaN where one has fewer than r; (n,) if r = 1.
-    """
-    _, first, sorted_place = np.unique(rows + 0.0, axis=0, return_index=True, return_inverse=True)  # -0.0 becomes 0.0
-    order = np.argsort(first)
-    there = ~np.isnan(values)
-    arm = np.argsort(order)[sorted_place.ravel()[np.nonzero(there)[0]]]  # number of each value's row
-    by_arm = np.argsort(arm, kind="stable")
-    counts = np.bincount(arm, minlength=len(order))
-    repeat = np.arange(len(arm)) - np.repeat(np.cumsum(counts) - counts, counts)
-    measured = np.full((len(order), int(counts.max())), np.nan)
-    measured[arm[by_arm], repeat] = values[there][by_arm]
-    return rows[first[order]], measured[:, 0] if measured.shape[1] == 1 else measured

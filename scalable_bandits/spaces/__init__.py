@@ -1,13 +1,11 @@
 """Spaces: the domains of the function."""
 
-from scalable_bandits.spaces.arms import Arms
-from scalable_bandits.spaces.axes import Axis
-from scalable_bandits.spaces.base import FiniteSpace, Indices, Space, availability
+from scalable_bandits.spaces.base import Axis, FiniteSpace, Indices, Space, availability
 from scalable_bandits.spaces.box import Box
 from scalable_bandits.spaces.domain import Domain, Mask, make_domain
 from scalable_bandits.spaces.grid import Grid
 from scalable_bandits.spaces.parameters import Boolean, Categorical, Integer, Ordinal, Parameter, Real
-from scalable_bandits.spaces.points import Points
+from scalable_bandits.spaces.points import Arms, Points
 from scalable_bandits.spaces.search_space import SearchSpace
 from scalable_bandits.spaces.settings import Settings, every_setting
 

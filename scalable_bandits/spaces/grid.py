@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.spaces.axes import MOST, Axis
-from scalable_bandits.spaces.base import Bounds, FiniteSpace, Indices, frozen_bounds
+from scalable_bandits.spaces.base import MOST, Axis, Bounds, FiniteSpace, Indices, frozen_bounds
 
 ROUNDING = 4.0 * float(np.finfo(float).eps)  # relative error of a coordinate
 MOST_COORDINATES = 2**16  # largest number of coordinates along all sides of a grid that are cached

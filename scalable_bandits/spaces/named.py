@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.spaces.axes import Axis
-from scalable_bandits.spaces.base import Space
+from scalable_bandits.spaces.base import Axis, Space
 from scalable_bandits.spaces.parameters import Parameter, is_nothing
 from scalable_bandits.specification import nearest
 

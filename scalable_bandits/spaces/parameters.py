@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.spaces.axes import MOST, Axis, choice_axis
+from scalable_bandits.spaces.base import MOST, Axis, choice_axis
 from scalable_bandits.specification import Specification
 
 POSITIONAL = ("low", "high", "values")  # arguments without a name

@@ -16,7 +16,6 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments.noise import Noise
 from scalable_bandits.environments.published.sources import BOCODE, PublishedTable, Source, cached, check_name
-from scalable_bandits.environments.tables import distinct
 from scalable_bandits.spaces import Integer, Parameter, Points, Real, SearchSpace, Settings
 
 _RPART = "minsplit minsplit.na minbucket cp maxdepth maxdepth.na"
@@ -101,6 +100,8 @@ class HPOB(PublishedTable):
 @cached
 def _pool(path: Path, key: str) -> tuple[Points, Floats]:
     """Read the distinct rows of a pool, and their accuracies (n, r), or (n,) if no row is repeated."""
+    from scalable_bandits.environments.table_columns import distinct  # late, since pandas is heavy
+
     with np.load(path, allow_pickle=False) as file:
         table = np.asarray(file[key], dtype=np.float64)
     rows, measured = distinct(table[:, :-1], table[:, -1:])

