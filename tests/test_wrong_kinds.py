@@ -275,7 +275,7 @@ def test_text_among_points(value):
 
 
 def test_theorem_regularization_is_not_overridden():
-    with pytest.raises(ValueError, match=r"^regularization: got 0\.3; allowed: none of your own"):
+    with pytest.raises(ValueError, match=r"^regularization: got 0\.3; allowed: no value: theory=True sets"):
         sb.PiGPUCB(SQUARE, sb.Matern(0.3), theory=True, horizon=100, regularization=0.3)
     policy = sb.PiGPUCB(SQUARE, sb.Matern(0.3), theory=True, horizon=100)
     assert policy.regularization == 1.02

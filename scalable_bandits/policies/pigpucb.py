@@ -42,6 +42,8 @@ from scalable_bandits.posteriors.rounds import Columns, Game
 from scalable_bandits.posteriors.state import StateEntry
 from scalable_bandits.spaces import Box, Domain, FiniteSpace, Indices, Mask
 
+_SMOOTHNESS: checks.Validator = attrs.validators.optional(checks.positive_or_infinite)
+
 
 class CoverElement(NamedTuple):
     """Description of one cell of the cover."""
@@ -109,7 +111,7 @@ class PiGPUCB(Policy):
     prior_mean: float = attrs.field(default=0.0, converter=checks.to_float, validator=checks.number)
     theory: bool = attrs.field(default=False, validator=checks.instance_of(bool, "True or False"))
     tightening: bool = attrs.field(default=False, validator=checks.instance_of(bool, "True or False"))
-    nu: float | None = attrs.field(default=None)
+    nu: float | None = attrs.field(default=None, converter=checks.to_float, validator=_SMOOTHNESS)
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -125,31 +127,20 @@ class PiGPUCB(Policy):
                 checks.refuse("horizon", None, "a number, for the theorem's regularization 1 + 2 / T")
             theorem = 1.0 + 2.0 / self.horizon
             if self.regularization not in (1.0, theorem):  # 1 is the default
-                checks.refuse(
-                    "regularization", self.regularization, f"none of your own: theory=True makes it {theorem}"
-                )
+                checks.refuse("regularization", self.regularization, f"no value: theory=True sets {theorem}")
             self.regularization = theorem
-        self._smoothness = self._checked_nu()
-        self._partition: Partition | None = self._empty_partition()  # None after `_discard`
-        self._expect_variance(float(self.kernel.diagonal(self._domain.sample(self.seed)).max()))
-
-    def _checked_nu(self) -> float:
-        own = self.kernel.nu if isinstance(self.kernel, Matern) else None
-        nu = own if self.nu is None else checks.to_float(self.nu)
-        if nu is None:
-            nu = 2.5
-        if not isinstance(nu, float) or not nu > 0:
-            checks.refuse("nu", self.nu, "a positive number")
-        if not (own is not None and 1.0 < own < math.inf):
+        own = self.kernel.nu if isinstance(self.kernel, Matern) else 0.0
+        if not 1.0 < own < math.inf:
             checks.warn(f"PiGPUCB's guarantee is for Matern kernels with nu > 1; the kernel is {self.kernel}")
-        return min(nu, 1e6)  # an RBF kernel is the limit
-
-    def _empty_partition(self, remote: bool = True) -> Partition:
-        d, nu = self.space.dimension, self._smoothness
+        d, nu = self.space.dimension, min(self.nu or own or 2.5, 1e6)  # an RBF kernel is the limit
         self._b = (d + 1) / (d + 2 * nu)
         self._width_rule = WidthRule(math.log(4.0 / self.delta), self._b * d)
         q = d * (d + 1) / (d * (d + 2) + 2 * nu)
-        divisions = 1 if self.horizon is None else max(round(self.horizon ** (q / d)), 1)  # (1)
+        self._divisions = 1 if self.horizon is None else max(round(self.horizon ** (q / d)), 1)  # (1)
+        self._partition: Partition | None = self._empty_partition()  # None after `_discard`
+        self._expect_variance(float(self.kernel.diagonal(self._domain.sample(self.seed)).max()))
+
+    def _empty_partition(self, remote: bool = True) -> Partition:
         log, tree = ObservationLog(), ArgmaxTree(self.rkhs_norm, self.noise)
         space: Box | FiniteSpace
         make: MakeCells
@@ -164,7 +155,7 @@ class PiGPUCB(Policy):
         local = self.on is None or not remote
         posteriors = make(cover, log, tree) if local else RemoteCells(make, cover, log, tree, self._executor)
         kind = LoopedPartition if isinstance(posteriors, FiniteCells) and COMPILED else Partition
-        return kind(posteriors, divisions, self._split_threshold, self.tightening, self._salt)
+        return kind(posteriors, self._divisions, self._split_threshold, self.tightening, self._salt)
 
     @property
     def _mean(self) -> float:
@@ -189,8 +180,7 @@ class PiGPUCB(Policy):
     def _discard(self) -> None:
         """Discard the partition, but for the log of its observations, so that `_current_partition` makes another."""
         if self._partition is not None:
-            self._discarded_log = self._partition.log
-            self._partition = None
+            self._discarded_log, self._partition = self._partition.log, None
 
     def _replay(self, log: ObservationLog, remote: bool = True) -> Partition:
         """Return a new partition with the observations of a log."""
