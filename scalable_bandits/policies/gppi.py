@@ -11,26 +11,22 @@ observation, which the noise biases upwards (`incumbent="observation"` selects i
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import attrs
 
 from scalable_bandits import checks
 from scalable_bandits.formulas.acquisition import ProbabilityOfImprovement
-from scalable_bandits.policies.improvement import ImprovementPolicy
+from scalable_bandits.policies.gpei import GPEI
 from scalable_bandits.posteriors import Acquisition
 from scalable_bandits.spaces import Mask
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class GPPI(ImprovementPolicy):
+class GPPI(GPEI):
     """Policy that maximises the probability of improvement over the best posterior mean at a queried point.
 
-    Parameters are those of `ImprovementPolicy`, `GaussianProcessPolicy` and `Policy`.
+    Parameters are those of `GPEI`, and it is one in all but its index.
     """
 
-    continuous: ClassVar[bool] = True
-    learns_kernel: ClassVar[bool] = True
     # With xi = 0 the incumbent itself always has probability 1/2, and the policy plays it again and again.
     xi: float = attrs.field(default=0.01, converter=checks.to_float, validator=checks.nonnegative)
 

@@ -13,19 +13,13 @@ from __future__ import annotations
 
 import attrs
 
-from scalable_bandits.formulas.acquisition import ExpectedImprovement
-from scalable_bandits.policies.improvement import ImprovementPolicy
+from scalable_bandits.policies.gpei import GPEI
 from scalable_bandits.policies.repeated_choice import RepeatedChoice
-from scalable_bandits.posteriors import Acquisition
-from scalable_bandits.spaces import Mask
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class MiniGPEI(RepeatedChoice, ImprovementPolicy):
+class MiniGPEI(RepeatedChoice, GPEI):
     """Expected improvement, where a chosen point is played several times before the next choice.
 
-    Parameters are those of `RepeatedChoice`, `ImprovementPolicy`, `GaussianProcessPolicy` and `Policy`.
+    Parameters are those of `RepeatedChoice`, `GPEI`, `GaussianProcessPolicy` and `Policy`.
     """
-
-    def acquisition(self, allowed: Mask | None) -> Acquisition:
-        return ExpectedImprovement(self.best_so_far(allowed), self.xi)  # (1), (2)

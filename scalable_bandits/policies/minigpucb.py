@@ -14,14 +14,12 @@ from __future__ import annotations
 import attrs
 
 from scalable_bandits import checks
-from scalable_bandits.formulas.confidence import Width
-from scalable_bandits.policies.confidence import GAIN, NAME, NORM, Confidence, Gain
-from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
+from scalable_bandits.policies.igpucb import IGPUCB
 from scalable_bandits.policies.repeated_choice import RepeatedChoice
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class MiniGPUCB(RepeatedChoice, GaussianProcessPolicy):
+class MiniGPUCB(RepeatedChoice, IGPUCB):
     """Improved GP-UCB that plays a chosen point several times before it chooses again.
 
     Parameters are those of `RepeatedChoice`, `Confidence`, `GaussianProcessPolicy` and `Policy`.
@@ -48,8 +46,3 @@ class MiniGPUCB(RepeatedChoice, GaussianProcessPolicy):
         if self.rkhs_norm == "double":
             checks.refuse("rkhs_norm", "double", "a number: the posterior is updated between choices alone")
         super().__attrs_post_init__()
-        self._confidence = Confidence.of(self)
-        self._confidence.warn_where_unproven()
-
-    def width_formula(self) -> Width:
-        return self._confidence.width(self.delta)  # (1)

@@ -50,6 +50,8 @@ class RepeatedChoice(GaussianProcessPolicy):
         number("_planned", int),
         number("_done", int),
     )
+    continuous: ClassVar[bool] = False
+    learns_kernel: ClassVar[bool] = False
     _model: RepeatedModel = attrs.field(init=False, repr=False)
 
     shrinkage: float = attrs.field(default=1.1, converter=checks.to_float, validator=checks.above_one)
