@@ -5,18 +5,15 @@ The words are in `unknown_prior.py`.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.spaces import Indices
 
-STATE = {  # fields of a `Tally` that are part of a policy's state, and the shapes of what is in use of them
-    **dict.fromkeys(("evidence", "counts", "sums", "slacks", "weights"), "(|U|,)"),
-    "playing": "(k,)", "rejected": "(r,)", "rejections": "(r, 3)",
-}  # fmt: skip
+# Fields of a `Tally` that are its state: all but the seed.
+ARRAYS = ("evidence", "counts", "sums", "slacks", "weights", "sizes", "playing", "rejected", "rejections")
 
 
 class Rejection(NamedTuple):
@@ -86,10 +83,12 @@ class Tally(NamedTuple):
         """
         number = len(self.counts)
         grown = Tally.of(number + 1, int(self.salt))
-        for field in STATE:
-            grown.restore(field, self.in_use(field))
+        for field in ARRAYS:
+            held = getattr(self, field)
+            getattr(grown, field)[: len(held)] = held
         grown.evidence[number] = evidence
-        grown.restore("playing", np.append(self.in_play, number))
+        grown.playing[grown.sizes[0]] = number
+        grown.sizes[0] += 1
         return grown
 
     @property
@@ -100,17 +99,6 @@ class Tally(NamedTuple):
     @property
     def out(self) -> dict[int, Rejection]:
         """Rejection by number of the prior, first rejected first."""
-        rows = zip(self.in_use("rejected").tolist(), self.in_use("rejections").tolist(), strict=True)
+        r = self.sizes[1]
+        rows = zip(self.rejected[:r].tolist(), self.rejections[:r].tolist(), strict=True)
         return {number: Rejection(int(t), statistic, bound) for number, (t, statistic, bound) in rows}
-
-    def in_use(self, field: str) -> NDArray[Any]:
-        """Return a copy of what is in use of an array in `STATE`, (|U|,), (k,), (r,) or (r, 3)."""
-        used = {"playing": self.sizes[0], "rejected": self.sizes[1], "rejections": self.sizes[1]}
-        held: NDArray[Any] = getattr(self, field)[: used.get(field)]
-        return held.copy()
-
-    def restore(self, field: str, held: NDArray[Any]) -> None:
-        """Replace what is in use of an array in `STATE`; `held` has the shape that `in_use` returns."""
-        if field in ("playing", "rejected"):
-            self.sizes[int(field == "rejected")] = len(held)
-        getattr(self, field)[: len(held)] = held

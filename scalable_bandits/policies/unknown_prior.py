@@ -24,7 +24,6 @@ These are the words of this file, of its policies and of the files beside it:
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -41,8 +40,7 @@ from scalable_bandits.policies import _numba_priors as numba_priors
 from scalable_bandits.policies.base import Best, Policy
 from scalable_bandits.policies.compiled_priors import Constants, play_priors
 from scalable_bandits.policies.prior_model import PriorShard, PriorSource, Proposal, Setup
-from scalable_bandits.policies.tally import STATE as TALLY
-from scalable_bandits.policies.tally import Rejection, RoundOutcome, Tally
+from scalable_bandits.policies.tally import ARRAYS, Rejection, RoundOutcome, Tally
 from scalable_bandits.posteriors import State, check_engine, nested, part
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.placement import Arguments, Returned, Shards
@@ -62,12 +60,13 @@ def _priors(value: Any) -> tuple[Prior, ...]:
     return given
 
 
-def _tally_entry(field: str, shape: str) -> StateEntry:
-    """Declare an array of the tally."""
-    return value(
-        field, shape, None, lambda policy: policy.tally.in_use(field),
-        lambda policy, held: policy.tally.restore(field, held),
-    )  # fmt: skip
+def _entry(field: str) -> StateEntry:
+    """Declare an array (|U|, ...) of the tally."""
+
+    def write(policy: UnknownPriorPolicy, held: Floats) -> None:
+        getattr(policy.tally, field)[...] = held
+
+    return value(field, "(|U|, ...)", None, lambda policy: getattr(policy.tally, field).copy(), write)
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -109,7 +108,7 @@ class UnknownPriorPolicy(Policy):
     """
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (
-        *itertools.starmap(_tally_entry, TALLY.items()),
+        *map(_entry, ARRAYS),
         value(
             "queried", "(n,)", bool, lambda self: self._queried,
             lambda self, mask: setattr(self, "_queried", mask.copy()),
