@@ -66,14 +66,6 @@ def _balanced(_: Policy, field: attrs.Attribute[Any], value: Any) -> None:
         checks.refuse(field.name, value, "RBF or Matern, also times a number, whose lengthscale can be shortened")
 
 
-def _shortened(kernel: Kernel, ratio: float) -> Kernel:
-    """Return the kernel with its lengthscales divided by a ratio."""
-    if isinstance(kernel, Scaled):
-        return attrs.evolve(kernel, kernel=_shortened(kernel.kernel, ratio))
-    assert isinstance(kernel, RBF | Matern)
-    return attrs.evolve(kernel, lengthscale=(np.asarray(kernel.lengthscale) / ratio).tolist())
-
-
 @attrs.define(eq=False, kw_only=True, slots=False)
 class LBGPUCB(UnknownPriorPolicy):
     """Lengthscale balancing: upper confidence bounds for a function whose lengthscale is not known.
@@ -146,12 +138,11 @@ class LBGPUCB(UnknownPriorPolicy):
 
     def _prior(self, number: int) -> Prior:
         """Return the prior of the lengthscale q(number)."""
-        kernel = _shortened(self.kernel, math.exp(number / self._dimension))
-        part = _part_with_lengthscale(kernel)
-        assert part is not None
-        return Prior(
-            f"lengthscale {', '.join(f'{each:.4g}' for each in np.ravel(part.lengthscale))}", kernel, self.prior_mean
-        )
+        ratio = math.exp(number / self._dimension)
+        values = [p.value / ratio if p.name == "lengthscale" else p.value for p in self.kernel.hyperparameters]
+        kernel = self.kernel.with_hyperparameters(values)
+        lengthscales = ", ".join(f"{p.value:.4g}" for p in kernel.hyperparameters if p.name == "lengthscale")
+        return Prior(f"lengthscale {lengthscales}", kernel, self.prior_mean)
 
     # ---- the lengthscale that plays
 
