@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
@@ -12,9 +14,6 @@ from scalable_bandits.environments import Environment
 from scalable_bandits.plots.style import COLOURS, axes
 from scalable_bandits.policies import PiGPUCB
 from scalable_bandits.spaces import Indices
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 SHADE, EDGE = (0.0, 0.447, 0.698), "#00446b"  # fill colour of cells (RGB), and colour of their edges
 PIXELS = 120  # per side of the image of f on a box
@@ -83,8 +82,6 @@ def partition(
 
 def _cells(policy: PiGPUCB, low: Floats, high: Floats, ax: Axes) -> None:
     """Draw the cells of the cover and the grid of the initial cover."""
-    from matplotlib.patches import Rectangle
-
     leaves = [element for element in policy.cover if element.split is None]
     first = next((element for element in policy.cover if element.depth == 0), None)
     if first is not None:  # all cells of the initial cover have the same size

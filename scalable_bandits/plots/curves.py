@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from scalable_bandits import checks
 from scalable_bandits.analysis import BEST, DECADE, Coverage, Times, case_of, exponent, policies_of, spread, totals
@@ -19,8 +21,6 @@ from scalable_bandits.spaces import Indices
 
 if TYPE_CHECKING:
     import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
 
 FEW = 4  # runs; fewer are drawn one by one, without a band
 APART = 8.0  # factor between regrets from which on their axis is logarithmic

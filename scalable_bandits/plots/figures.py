@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.plots.covers import Played, partition
@@ -16,8 +18,6 @@ from scalable_bandits.spaces import Indices
 
 if TYPE_CHECKING:
     import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 SERIES = {"regret": "cumulative regret", "information_gain": "largest gain (nats)"}  # labels in a growth figure
 

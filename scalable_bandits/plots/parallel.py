@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.ticker import LogLocator, MaxNLocator
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
@@ -13,9 +17,6 @@ from scalable_bandits.plots.style import COLOURS, axes, legend, plain
 from scalable_bandits.plots.tuning import MANY, Shown, shown_values, value_label
 from scalable_bandits.runs.result import TuningResult
 from scalable_bandits.spaces import Axis
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 BELOW = -0.13  # place of parameters that do not exist in a setting, and of the values of failed evaluations
 MOST_LABELS = 12  # categories of an axis that are labelled
@@ -90,9 +91,6 @@ def parallel(found: TuningResult, ax: Axes | None = None) -> Axes:
 
 def _lines(heights: Floats, values: Floats, minimize: bool, ax: Axes) -> None:
     """Draw lines through heights (n + 1, p + 1): evaluations of values (n,), the best last, then the recommendation."""
-    import matplotlib
-    from matplotlib.collections import LineCollection
-
     across = np.arange(heights.shape[1], dtype=np.float64)
     order = np.argsort(values if minimize else -values, kind="stable")[::-1]  # failed ones, which are NaN, first
     count = int(np.isfinite(values).sum())
@@ -124,8 +122,6 @@ def _axis(axis: Axis, place: int, ax: Axes) -> None:
 
 def _labels(axis: Axis) -> list[tuple[float, str]]:
     """Return numbers on an axis and their labels."""
-    from matplotlib.ticker import LogLocator, MaxNLocator
-
     if axis.labels is not None:
         every = -(-len(axis.labels) // MOST_LABELS)
         return [(float(i), plain(label)) for i, label in enumerate(axis.labels) if i % every == 0]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from scalable_bandits import checks
@@ -15,9 +16,6 @@ from scalable_bandits.plots.style import COLOURS, axes, star, tidy
 from scalable_bandits.policies import Policy
 from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.spaces import Indices
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 SIDES = {1: 500, 2: 90}  # dimension -> points drawn along each axis
 DEPTH = 12.0  # range below the maximum in which the logarithm of an index is drawn

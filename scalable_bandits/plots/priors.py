@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
 
 from scalable_bandits import checks
 from scalable_bandits.analysis import case_of, plays_over_rounds
@@ -15,7 +17,6 @@ from scalable_bandits.runs.trajectory import Trajectory
 
 if TYPE_CHECKING:
     import xarray
-    from matplotlib.axes import Axes
 
 BINS = 240  # largest number of bins of a timeline along the axis of rounds
 WIDEST = 60  # number of letters of all names that fit beside each other
@@ -85,8 +86,6 @@ def prior_timeline(policy: Policy, run: Trajectory | None = None, ax: Axes | Non
     >>> [label.get_text() for label in sb.plots.prior_timeline(policy, run).get_yticklabels()]
     ['low', 'high']
     """
-    from matplotlib.colors import to_rgba
-
     if not isinstance(policy, UnknownPriorPolicy):
         checks.refuse("policy", type(policy).__name__, "a policy with several priors, such as PEGPUCB")
     if not policy.rounds:

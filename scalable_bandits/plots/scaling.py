@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from scalable_bandits import checks
 from scalable_bandits.analysis import Curve, curves, exponent, horizons_of, numeric_axes, policies_of
@@ -14,8 +16,6 @@ from scalable_bandits.plots.style import axes, legend, line, logarithmic, panels
 
 if TYPE_CHECKING:
     import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 UNITS = {  # axis label of each quantity, and factor to its unit
     "elapsed": ("seconds since round 10", 1.0),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba_array
+from matplotlib.figure import Figure
 
 from scalable_bandits import analysis, checks
 from scalable_bandits.analysis import Slice
@@ -17,10 +20,6 @@ from scalable_bandits.plots.tuning import shown_values, value_label
 from scalable_bandits.policies import Policy
 from scalable_bandits.runs.result import TuningResult
 from scalable_bandits.spaces import Axis
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 COLUMNS = {1: 1, 2: 2, 4: 2, 7: 4, 8: 4}  # panels in a row, by the number of all
 BEYOND = 0.3  # how far beyond the worst mean bands are drawn, as a share of the range of the means
@@ -172,8 +171,6 @@ def _dots(policy: Policy, one: Slice, ax: Axes) -> None:
     told = policy.observations
     if told is None or not len(told.x):
         return
-    from matplotlib.colors import to_rgba_array
-
     opacity = _nearness(policy, told.x, one)
     seen = opacity > FAINTEST
     colours = to_rgba_array(COLOURS[1], opacity[seen])

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatterSciNotation, MaxNLocator
+
 from scalable_bandits import checks
 
 if TYPE_CHECKING:
     import xarray
-    from matplotlib.axes import Axes
 
 # Palette of Okabe & Ito, chosen for colour-blind readers. A policy has the same colour in every figure.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
@@ -21,8 +24,7 @@ LONGEST = 30  # characters of a name in a figure; longer names are cut
 def axes(ax: Axes | None, size: tuple[float, float] = (6.4, 4.2)) -> Axes:
     """Return the given axes, or those of a new figure for None; refuse anything else with a ValueError."""
     if ax is not None:
-        if not hasattr(ax, "get_xaxis_transform"):
-            checks.refuse("ax", ax, "matplotlib axes, or None")
+        checks.kind("ax", ax, Axes, "matplotlib axes, or None")
         return ax
     import matplotlib.pyplot as plt
 
@@ -54,8 +56,6 @@ def star(ax: Axes, x: Any, y: Any, label: str | None = None) -> None:
 
 def panels(shape: tuple[int, int], size: tuple[float, float], layout: str = "constrained", **options: Any) -> Any:
     """Return a figure of a size in inches, and the axes (rows, columns) of its panels."""
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=size, layout=layout, dpi=130)  # type: ignore[arg-type]
     return figure, figure.subplots(*shape, squeeze=False, **options)
 
@@ -66,29 +66,26 @@ def replicates(result: xarray.Dataset) -> str:
     return f"mean of {count} replicate{'s' * (count > 1)}"
 
 
+class PlainNumbers(LogFormatterSciNotation):
+    """Plain numbers at the ticks that matplotlib chooses to label, or powers of ten instead of many zeros."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        label: str = super().__call__(x, pos)
+        assert self.axis is not None
+        low, high = sorted(self.axis.get_view_interval())
+        return f"{x:,.6g}" if label and low > 5e-4 and high < 9e5 else label
+
+
 def logarithmic(ax: Axes, which: Literal["both", "x", "y"] = "both") -> None:
-    """Make one axis or both logarithmic, with labels such as 20 and 0.5, or powers of ten instead of many zeros."""
-    from matplotlib.ticker import LogFormatterSciNotation
-
-    class Plain(LogFormatterSciNotation):
-        """Plain numbers at the ticks that matplotlib chooses to label."""
-
-        def __call__(self, x: float, pos: int | None = None) -> str:
-            label: str = super().__call__(x, pos)
-            assert self.axis is not None
-            low, high = sorted(self.axis.get_view_interval())
-            return f"{x:,.6g}" if label and low > 5e-4 and high < 9e5 else label
-
+    """Make one axis or both logarithmic, with labels such as 20 and 0.5."""
     for axis in {"both": (ax.xaxis, ax.yaxis), "x": (ax.xaxis,), "y": (ax.yaxis,)}[which]:
         ax.set(**{f"{axis.axis_name}scale": "log"})
-        axis.set_major_formatter(Plain())
-        axis.set_minor_formatter(Plain(labelOnlyBase=False, minor_thresholds=(1.0, 0.4)))
+        axis.set_major_formatter(PlainNumbers())
+        axis.set_minor_formatter(PlainNumbers(labelOnlyBase=False, minor_thresholds=(1.0, 0.4)))
 
 
 def ticks(ax: Axes, most: int = 9, whole: bool = False) -> None:
     """Place at most so many intervals between ticks along the horizontal axis, at whole numbers only if asked for."""
-    from matplotlib.ticker import MaxNLocator
-
     ax.xaxis.set_major_locator(MaxNLocator(most, integer=whole))
 
 

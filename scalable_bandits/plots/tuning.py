@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from scalable_bandits import analysis, checks
 from scalable_bandits.analysis import NORMAL, Importance
@@ -12,9 +13,6 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.plots.style import COLOURS, axes, legend, logarithmic, rows, ticks, tidy
 from scalable_bandits.policies import Policy
 from scalable_bandits.runs.result import TuningResult
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 RANGE = 1000.0  # ratio of the largest to the smallest value to be minimised from which their axis is logarithmic
 FIRST, FAR = 10, 10.0  # first values, and how many times as far from the best as their median a picture reaches
