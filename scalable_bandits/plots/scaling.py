@@ -72,26 +72,24 @@ def scaling(
     known = curves(result, quantity, over)
     apart = over != "round" and any(one.x[0] <= 0.0 for one in known)  # side by side, for want of a logarithm
     cases = list(dict.fromkeys(one.case for one in known))
-    if (case is None and len(cases) != 1) or (case is not None and case not in cases):
+    case = cases[0] if case is None and len(cases) == 1 else case
+    if case not in cases:
         checks.refuse("case", case, f"one of {', '.join(cases)}")
     ax = axes(ax)
     names, (label, factor) = list(policies_of(result)), UNITS.get(quantity, (quantity.replace("_", " "), 1.0))
+    fitted = None if apart else span or ("last decade" if over == "round" else "whole")
     for one in known:
-        if one.case == (case or cases[0]):
+        if one.case == case:
             number = names.index(one.policy) if one.policy in names else len(ax.lines)
             scaled = one._replace(values=factor * one.values)
             if apart:
                 shown = dict.fromkeys(f"{x:g}" for x in one.x)
                 ax.set_xticks(range(len(shown)), list(shown))
                 scaled = scaled._replace(x=np.arange(len(one.x), dtype=np.float64))
-            _draw(scaled, number, None if apart else _span(span, over), over, ax, (expected or {}).get(one.policy))
+            _draw(scaled, number, fitted, over, ax, (expected or {}).get(one.policy))
     logarithmic(ax, "y" if apart else "both")
     unit = result.attrs.get("unit", "units of y")
     return tidy(ax, over, f"cumulative regret\n({unit})" if quantity == "regret" else label)
-
-
-def _span(span: str | None, over: str) -> str:
-    return span or ("last decade" if over == "round" else "whole")
 
 
 def _draw(one: Curve, number: int, span: str | None, over: str, ax: Axes, slope: float | None) -> None:
@@ -164,15 +162,10 @@ def scaling_panels(result: xarray.Dataset) -> list[tuple[str, str, str]]:
     """
     wanted = [("elapsed", "round")] if "elapsed" in result else []
     wanted += [("regret", "round")] if wanted or len(horizons_of(result)) > 1 else []
-    axes_ = list(numeric_axes(result))
-    if axes_:  # over the axes instead
-        wanted = [(quantity, axis) for axis in axes_ for quantity in ("regret", *QUANTITIES) if _has(result, quantity)]
+    if along := list(numeric_axes(result)):  # over the axes instead
+        measured = [q for q in QUANTITIES if q in result and np.isfinite(result[q].values).any()]
+        wanted = [(quantity, axis) for axis in along for quantity in ("regret", *measured)]
     found: dict[tuple[str, str, str], Any] = {}
     for quantity, over in wanted:
         found |= {(one.case, quantity, over): None for one in curves(result, quantity, over) if len(one.x) > 1}
     return list(found)
-
-
-def _has(result: xarray.Dataset, quantity: str) -> bool:
-    """Return whether a study has a quantity with a number."""
-    return quantity == "regret" or (quantity in result and bool(np.isfinite(result[quantity].values).any()))
