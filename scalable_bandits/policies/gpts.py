@@ -21,13 +21,12 @@ import attrs
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.policies.confidence import GAIN, NAME, NORM, Confidence, Gain
-from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.policies.sample_paths import SamplePathPolicy
 from scalable_bandits.spaces import Mask
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class GPTS(SamplePathPolicy, GaussianProcessPolicy):
+class GPTS(SamplePathPolicy):
     """Gaussian-process Thompson sampling.
 
     Parameters are those of `SamplePathPolicy`, `Confidence`, `GaussianProcessPolicy` and `Policy`.

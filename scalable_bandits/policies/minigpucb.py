@@ -38,10 +38,6 @@ class MiniGPUCB(RepeatedChoice, IGPUCB):
     True
     """
 
-    rkhs_norm: float | str = NORM
-    gain_source: Gain = GAIN
-    confidence: str = NAME
-
     def __attrs_post_init__(self) -> None:
         if self.rkhs_norm == "double":
             checks.refuse("rkhs_norm", "double", "a number: the posterior is updated between choices alone")

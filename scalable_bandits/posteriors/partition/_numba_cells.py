@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from scalable_bandits._numba_compile import njit
-from scalable_bandits.posteriors._numba_choice import choose
+from scalable_bandits.posteriors._numba_choice import ALL, choose
 from scalable_bandits.posteriors.exact._numba_window import WindowArrays, add_rows, apply, project, record
 
 # Columns of `leaves` (slots, 5), the leaves of the tree of maxima: mean and std at the cell's maximizer, the width up
@@ -17,7 +17,6 @@ MEAN, STD, WIDTH_LIMIT, LARGEST_STD, GAIN = range(5)
 # cells visited since then.
 LAST, VALID_UNTIL, LEAD, VISITS = range(4)
 
-ALL = np.zeros(0, dtype=np.bool_)
 FEW = 64  # number of cells up to which `select` looks at all of them, which is faster than a search in the tree
 
 
