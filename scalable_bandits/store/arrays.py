@@ -11,9 +11,17 @@ import zarr
 from numpy.typing import NDArray
 
 from scalable_bandits.store.errors import StoreDamaged, one_line
-from scalable_bandits.store.layout import LARGEST_START, ROUND, WHOLE, field_document, fields_of
+from scalable_bandits.store.layout import (
+    LARGEST_START,
+    ROUND,
+    WHOLE,
+    compare,
+    field_document,
+    fields_of,
+    group_document,
+)
 from scalable_bandits.store.ledger import Contents
-from scalable_bandits.store.locations import Location
+from scalable_bandits.store.locations import METADATA, Location
 from scalable_bandits.store.rows import Columns, Rows
 
 THREADS = 4  # number of threads that write the fields of a chunk
@@ -55,9 +63,20 @@ class Arrays:
         self.jobs: list[Future[None]] = []
         self.replayable = contents.attributes.get("kind") == "simulate"
 
+    def _document(self, name: str, length: int) -> dict[str, Any]:
+        return field_document(self._fields[name], self._size, length, self._location.separator)
+
     def _open(self, name: str, length: int) -> zarr.Array[Any]:
-        document = field_document(self._fields[name], self._size, length, self._location.separator)
-        return self._location.column(name, document)
+        return self._location.column(name, self._document(name, length))
+
+    def _documents(self, length: int) -> dict[str, dict[str, Any]]:
+        group = group_document(self._contents.attributes)
+        return {**{name: self._document(name, length) for name in self._fields}, "": group}
+
+    def damaged_metadata(self) -> dict[str, str]:
+        """Return what is wrong with the stored metadata of the group and of all arrays, by path."""
+        expected = self._documents(self._contents.state.rounds)
+        return {path: why for path, document in expected.items() if (why := compare(self._location, path, document))}
 
     def bounds(self, number: int) -> tuple[int, int]:
         """Return the numbers of rounds before a chunk and up to its end."""
@@ -125,12 +144,19 @@ class Arrays:
 
     # ---- writing
 
+    def lay_out(self) -> list[str]:
+        """Make the metadata of the group and of all arrays; return which of them were damaged."""
+        damaged = self.damaged_metadata()
+        for path, document in self._documents(self.length).items():
+            if path in damaged or self._location.document(path) != document:
+                self._location.put_document(path, document)
+        return [f"{path}/{METADATA}".lstrip("/") + f" was made again: {why}" for path, why in damaged.items()]
+
     def resize(self, length: int) -> None:
         """Set the length of the arrays."""
         if length != self.length:
-            for name, field in self._fields.items():
-                document = field_document(field, self._size, length, self._location.separator)
-                self._location.put_document(name, document)
+            for path, document in self._documents(length).items():
+                self._location.put_document(path, document)
             self.length = length
 
     def write(self, rows: Rows) -> dict[int, dict[str, int]]:

@@ -9,13 +9,7 @@ import numpy as np
 
 from scalable_bandits.store import checkpoints
 from scalable_bandits.store.errors import StoreDamaged, StoreError, one_line, store_errors
-from scalable_bandits.store.layout import (
-    ROUND,
-    compare,
-    count_document,
-    described_arrays,
-    documents,
-)
+from scalable_bandits.store.layout import ROUND, count_document, described_arrays
 from scalable_bandits.store.ledger import read_document
 from scalable_bandits.store.locations import COMMITTED, INPUTS, METADATA, locate
 from scalable_bandits.store.reader import StoredRun, read_contents
@@ -73,9 +67,8 @@ def _metadata(run: StoredRun) -> Iterator[tuple[str, str]]:
     for problem in read_document(location).problems if location.keeps_tickets else []:
         file, _, why = problem.partition(": ")
         yield file, why
-    for path, expected in documents(location, run.attributes, rounds).items():
-        if why := compare(location, path, expected):
-            yield f"{path}/{METADATA}".lstrip("/"), why
+    for path, why in run.arrays.damaged_metadata().items():
+        yield f"{path}/{METADATA}".lstrip("/"), why
     try:
         array = location.column(COMMITTED, count_document({}))
         count: Any = int(np.asarray(array[()]))

@@ -17,7 +17,7 @@ from zarr.codecs import ZstdCodec
 
 from scalable_bandits import checks
 from scalable_bandits.store.errors import StoreError
-from scalable_bandits.store.locations import COMMITTED, INPUTS, METADATA, Location
+from scalable_bandits.store.locations import COMMITTED, INPUTS, Location
 from scalable_bandits.store.rows import Field
 
 SCHEMA = 3
@@ -97,13 +97,6 @@ def _array_document(shape: list[int], chunks: list[int], dtype: str, separator: 
     }  # fmt: skip
 
 
-def documents(location: Location, attributes: Mapping[str, Any], length: int) -> dict[str, dict[str, Any]]:
-    """Return the metadata of the group and of all arrays over rounds by path, for arrays over `length` rounds."""
-    chunk, separator = attributes["chunk"], location.separator
-    columns = {f.name: field_document(f, chunk, length, separator) for f in (ROUND, *fields_of(attributes))}
-    return {**columns, "": group_document(attributes)}
-
-
 def compare(location: Location, path: str, expected: Mapping[str, Any]) -> str:
     """Return what is wrong with stored metadata; empty if nothing is, or there is room for more rounds."""
     try:
@@ -117,17 +110,6 @@ def compare(location: Location, path: str, expected: Mapping[str, Any]) -> str:
         stored["shape"] = needed if shape[0] >= needed[0] else shape
     names = sorted(key for key, value in expected.items() if stored.get(key) != value)
     return f"its {', '.join(names)} are not those of the run" if names else ""
-
-
-def lay_out(location: Location, attributes: Mapping[str, Any], rounds: int, length: int) -> list[str]:
-    """Make the metadata of a run's group and arrays, for `length` rounds; return which of them were damaged."""
-    expected, made = documents(location, attributes, rounds), []
-    for path, document in documents(location, attributes, length).items():
-        wrong = compare(location, path, expected[path])
-        made += [f"{path}/{METADATA}".lstrip("/") + f" was made again: {wrong}"] if wrong else []
-        if wrong or location.document(path) != document:
-            location.put_document(path, document)
-    return made
 
 
 def put_inputs(location: Location, inputs: Mapping[str, NDArray[Any]]) -> None:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scalable_bandits import checks
 from scalable_bandits.store.database import open_ledger
 from scalable_bandits.store.errors import StoreDamaged, StoreError, store_errors
-from scalable_bandits.store.layout import CHUNK, SCHEMA, describe_fields, group_document, lay_out, put_count, put_inputs
+from scalable_bandits.store.layout import CHUNK, SCHEMA, describe_fields, group_document, put_count, put_inputs
 from scalable_bandits.store.ledger import Change, Contents, Ledger, as_json, write_document
 from scalable_bandits.store.locations import Location, locate
 from scalable_bandits.store.reader import StoredRun, read_contents
@@ -114,7 +114,7 @@ class ObservationStore(StoredRun):
                 location.clear()
                 put_inputs(location, inputs or {})
                 store = cls(location, Contents(given))
-                lay_out(location, given, 0, store.arrays.length)
+                store.arrays.lay_out()
                 put_count(location, 0)
                 store._start(durability)
                 store._ledger.commit(Change(given))
@@ -213,7 +213,7 @@ class ObservationStore(StoredRun):
                 return store
             left = location.remove_partial_files()
             store.repairs = [f"{left} half-written file(s) were removed"] * bool(left)
-            store.repairs += lay_out(location, store.attributes, contents.state.rounds, store.arrays.length)
+            store.repairs += store.arrays.lay_out()
             store._start(durability)
             store.repairs += store.arrays.renumber(thorough=recover)
             return store
