@@ -11,19 +11,12 @@ import zarr
 from numpy.typing import NDArray
 
 from scalable_bandits.store.errors import StoreDamaged, one_line
-from scalable_bandits.store.layout import (
-    LARGEST_START,
-    ROUND,
-    WHOLE,
-    compare,
-    field_document,
-    fields_of,
-    group_document,
-)
+from scalable_bandits.store.layout import ROUND, WHOLE, compare, field_document, fields_of, group_document
 from scalable_bandits.store.ledger import Contents
 from scalable_bandits.store.locations import METADATA, Location
 from scalable_bandits.store.rows import Columns, Rows
 
+LARGEST_START = 2**24  # largest number of rounds that new arrays have room for
 THREADS = 4  # number of threads that write the fields of a chunk
 
 

@@ -23,7 +23,6 @@ from scalable_bandits.store.rows import Field
 SCHEMA = 3
 CHUNK = 65_536  # rounds; fastest to write of 16,384 to 1,048,576, with zarr shards and without (benchmarks, "store")
 WHOLE: Any = {"write_empty_chunks": True}  # also writes chunks of fill values, so that an absent chunk is a lost one
-LARGEST_START = 2**24  # largest number of rounds that new arrays have room for
 # Bytes on disk by bytes of the numbers: 0.32 to 0.62 in runs of six policies on arms, grids and a box, so that a run
 # that is refused could not have been stored.
 LEAST_SHARE = 0.3
