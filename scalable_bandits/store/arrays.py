@@ -27,7 +27,7 @@ def checksum(values: NDArray[np.generic]) -> int:
 
 
 class Arrays:
-    """Arrays of all fields and of the round numbers.
+    """Arrays of all fields and of the round numbers of a run, whose location and contents of its ledger are given.
 
     Attributes
     ----------
@@ -37,13 +37,6 @@ class Arrays:
         Latest writes of fields; after an interrupt they may still be running.
     replayable
         Whether lost rounds can be simulated again to the same numbers, so that nothing after them is needed.
-
-    Parameters
-    ----------
-    location
-        Location of the run.
-    contents
-        What its ledger has.
     """
 
     def __init__(self, location: Location, contents: Contents):

@@ -100,7 +100,7 @@ def may_be_running(record: Mapping[str, Any]) -> bool:
 
 
 class Location:
-    """Place where one run is stored: any zarr store.
+    """Place where one run is stored: any zarr store, with a name for messages.
 
     The lock is an object with the record of its owner, made only if it does not exist. The lock of an owner on this
     machine that no longer runs is replaced. Whether an owner on another machine still runs cannot be found out: its
@@ -114,13 +114,6 @@ class Location:
         File of the ledger.
     separator : str
         Separator of the numbers in a chunk's key.
-
-    Parameters
-    ----------
-    store
-        Zarr store of the location.
-    name
-        Name in messages.
     """
 
     keeps_tickets = False

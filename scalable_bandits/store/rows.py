@@ -49,20 +49,7 @@ def check_fields(fields: Sequence[Field]) -> tuple[Field, ...]:
 
 
 class Rows:
-    """Growing buffer of the last rounds of a run.
-
-    Parameters
-    ----------
-    fields
-        Fields of the rows.
-    start
-        Number of rounds before them.
-
-    Attributes
-    ----------
-    stop
-        Number of the last round.
-    """
+    """Growing buffer of the last rounds of a run: those after its first `start` rounds, up to round `stop`."""
 
     def __init__(self, fields: Sequence[Field], start: int = 0):
         self.fields, self.start, self.stop = tuple(fields), start, start
