@@ -22,7 +22,7 @@ from scalable_bandits.spaces import FiniteSpace
 
 Available = Callable[[int], ArrayLike]
 
-NUMBERS = ("y", "value", "regret", "width", "information_gain")
+COLUMNS = ("candidate", "y", "value", "regret", "width", "information_gain")
 # Rounds in the first compiled loop, and in the longest. Loops take 30 to 100 ms, in which Ctrl-C waits.
 FIRST_BLOCK, LARGEST_BLOCK, LEAST_SECONDS, MOST_SECONDS = 64, 1_048_576, 0.03, 0.1
 
@@ -171,11 +171,7 @@ class Series:
     """
 
     def __init__(self, count: int):
-        self._columns = {
-            "candidate": np.empty(count, dtype=np.int64),
-            **dict(zip(NUMBERS, np.empty((5, count)), strict=True)),
-        }
-        self._arrays = tuple(self._columns.values())
+        self._arrays = (np.empty(count, dtype=np.int64), *np.empty((5, count)))
         self.done, self._count = 0, count
 
     @property
@@ -198,4 +194,4 @@ class Series:
 
     def columns(self) -> dict[str, Any]:
         """Return the columns (done,) by name."""
-        return {name: column[: self.done] for name, column in self._columns.items()}
+        return {name: column[: self.done] for name, column in zip(COLUMNS, self._arrays, strict=True)}
