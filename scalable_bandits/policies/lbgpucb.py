@@ -187,7 +187,7 @@ class LBGPUCB(UnknownPriorPolicy):
     def credit(self, outcome: RoundOutcome) -> None:
         t, y, share, _, std = outcome
         turn, playing, tally = self._turn(self.tally.counts), self._playing, self.tally
-        numba_priors.add_play(tally, turn, y, self._width_under(turn) * float(std[turn]), share)  # lines 5-7
+        self.add_play(turn, y, self._width_under(turn) * float(std[turn]), share)  # lines 5-7
         counts = tally.counts[playing]
         if not counts.all():  # line 9
             return

@@ -216,6 +216,22 @@ class UnknownPriorPolicy(Policy):
             self._means_evaluated_for = self.rounds + 1
         return answers
 
+    def add_play(self, prior: int, amount: float, slack: float, share: float) -> None:
+        """Add a play to the sums of a prior.
+
+        Parameters
+        ----------
+        prior
+            Number of the prior.
+        amount
+            Error of the prior's mean, or y, in units of y.
+        slack
+            Width times standard deviation, beta s, in units of y.
+        share
+            Noise variance of the observation over lambda.
+        """
+        numba_priors.add_play(self.tally, prior, amount, slack, share)
+
     def pick(self, scores: Floats) -> int:
         """Return the prior in play of largest score (|U|,), ties broken by the seeded hash."""
         return int(numba_priors.pick(self.tally, scores))

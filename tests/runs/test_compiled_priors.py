@@ -128,7 +128,7 @@ class Trusting(sb.PEGPUCB):
     """A policy of the user's own, that rejects no prior."""
 
     def credit(self, outcome: RoundOutcome) -> None:
-        self.tally.counts[self.pick(outcome.mean)] += 1.0
+        self.add_play(self.pick(outcome.mean), 0.0, 0.0, outcome.share)
 
 
 def _seasonal(points: Any, t: int) -> Any:
