@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
@@ -16,7 +15,7 @@ from scalable_bandits.posteriors import _numba_choice as numba_choice
 from scalable_bandits.posteriors.placement import Executor
 from scalable_bandits.posteriors.rounds import MOST_PLAYED, Columns, Game, Rule
 from scalable_bandits.posteriors.state import StateEntry, Stateful, array
-from scalable_bandits.spaces import FiniteSpace
+from scalable_bandits.spaces import FiniteSpace, Indices, Mask
 
 TIE_TOLERANCE = numba_choice.TIE_TOLERANCE
 FAR = 1e20  # factor of the noise variance: an observation with so much noise changes the mean, but no variance
@@ -105,12 +104,12 @@ class Engine(Stateful, ABC):
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
         """Condition on y observed at a candidate with Gaussian noise of this variance."""
 
-    def observe_all(self, candidates: NDArray[np.int64], ys: Floats, noise_variances: Floats) -> None:
+    def observe_all(self, candidates: Indices, ys: Floats, noise_variances: Floats) -> None:
         """Condition on values (k,) observed at candidates (k,) with noise variances (k,), in this order."""
         for candidate, y, noise in zip(candidates.tolist(), ys.tolist(), noise_variances.tolist(), strict=True):
             self.observe(candidate, y, noise)
 
-    def revise(self, candidates: NDArray[np.int64], changes: Floats, noise_variances: Floats) -> None:
+    def revise(self, candidates: Indices, changes: Floats, noise_variances: Floats) -> None:
         """Change observed values by `changes` (k,), at candidates and with noise variances as observed, both (k,)."""
         for x, change, noise in zip(candidates.tolist(), changes.tolist(), noise_variances.tolist(), strict=True):
             mean, _ = self.at(np.array([x]))
@@ -124,12 +123,12 @@ class Engine(Stateful, ABC):
         """Return the posterior variance of every candidate, (n,); read only."""
         return self._variance
 
-    def at(self, candidates: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    def at(self, candidates: Indices) -> tuple[Floats, Floats]:
         """Return posterior mean and variance of some candidates, two (k,) arrays."""
         return self.mean()[candidates], self.variance()[candidates]
 
     @abstractmethod
-    def columns(self, candidates: NDArray[np.int64]) -> Floats:
+    def columns(self, candidates: Indices) -> Floats:
         """Return the posterior covariances of some candidates with all, (k, n)."""
 
     def predict(self, x: Floats) -> tuple[Floats, Floats]:
@@ -141,11 +140,7 @@ class Engine(Stateful, ABC):
         raise NotImplementedError(f"{type(self).__name__} does not draw")
 
     def argmax(
-        self,
-        acquisition: Acquisition,
-        salt: int,
-        allowed: NDArray[np.bool_] | None = None,
-        reduction: Floats | None = None,
+        self, acquisition: Acquisition, salt: int, allowed: Mask | None = None, reduction: Floats | None = None
     ) -> tuple[int, float]:
         """Find the candidate of largest index.
 
@@ -207,7 +202,7 @@ class OnDemandEngine(Engine):
     """Engine that computes the posterior of the candidates it is asked for, and stores none."""
 
     @abstractmethod
-    def at(self, candidates: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    def at(self, candidates: Indices) -> tuple[Floats, Floats]:
         """Return posterior mean and variance of some candidates, two (k,) arrays."""
 
     def mean(self) -> Floats:
@@ -217,11 +212,7 @@ class OnDemandEngine(Engine):
         return self.at(np.arange(len(self.points)))[1]
 
     def argmax(
-        self,
-        acquisition: Acquisition,
-        salt: int,
-        allowed: NDArray[np.bool_] | None = None,
-        reduction: Floats | None = None,
+        self, acquisition: Acquisition, salt: int, allowed: Mask | None = None, reduction: Floats | None = None
     ) -> tuple[int, float]:
         numbers = np.arange(len(self.points)) if allowed is None else np.flatnonzero(allowed)
         mean, variance = self.at(numbers)
@@ -253,7 +244,7 @@ class ForgettingEngine(Engine):
 
     @property
     @abstractmethod
-    def observed(self) -> NDArray[np.bool_]:
+    def observed(self) -> Mask:
         """Mask (n,) of the candidates with observations that still count."""
 
     @abstractmethod
@@ -266,17 +257,17 @@ class ForgettingEngine(Engine):
 
 
 def choose(
-    index: Floats, salt: int, allowed: NDArray[np.bool_] | None = None, numbers: NDArray[np.int64] = numba_choice.SAME
+    index: Floats, salt: int, allowed: Mask | None = None, numbers: Indices = numba_choice.SAME
 ) -> tuple[int, float]:
     """Return the position of the largest index, ties broken by a hash of the candidates' numbers, and the index."""
     return numba_choice.choose(index, numba_choice.ALL if allowed is None else allowed, numbers, np.uint64(salt))
 
 
-def first_of_ties(numbers: NDArray[np.int64], salt: int, most: int) -> NDArray[np.int64]:
+def first_of_ties(numbers: Indices, salt: int, most: int) -> Indices:
     """Return the first (most,) of some candidates, in the order in which `choose` breaks ties."""
     return numbers[np.lexsort((numbers, numba_choice.tie_hashes(numbers, np.uint64(salt))))[:most]]
 
 
-def finalists(index: Floats, salt: int, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+def finalists(index: Floats, salt: int, numbers: Indices) -> Indices:
     """Return the positions (k,) of the candidates that `choose` could return if more candidates were added."""
     return numba_choice.finalists(index, numbers, np.uint64(salt))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
 
 from scalable_bandits.checks import Floats
@@ -18,6 +17,7 @@ from scalable_bandits.posteriors.box.surface import PriorMean, Surface, appended
 from scalable_bandits.posteriors.engine import OnDemandEngine
 from scalable_bandits.posteriors.regression import covariances, grown, positive_factor
 from scalable_bandits.posteriors.state import State, StateEntry, array, value
+from scalable_bandits.spaces import Indices
 
 
 class BoxEngine(OnDemandEngine):
@@ -78,7 +78,7 @@ class BoxEngine(OnDemandEngine):
         self._gain(before, noise_variance)
         self._surface = None
 
-    def observe_all(self, candidates: NDArray[np.int64], ys: Floats, noise_variances: Floats) -> None:
+    def observe_all(self, candidates: Indices, ys: Floats, noise_variances: Floats) -> None:
         m = len(candidates)
         if self._slots or not m:
             return super().observe_all(candidates, ys, noise_variances)
@@ -173,10 +173,10 @@ class BoxEngine(OnDemandEngine):
         residuals = averages - self._prior_mean.values(every[:known])
         return np.asarray(cho_solve((factor[:known, :known], True), residuals, check_finite=False))
 
-    def at(self, candidates: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    def at(self, candidates: Indices) -> tuple[Floats, Floats]:
         return self.surface().predict(self.points[candidates])
 
-    def columns(self, candidates: NDArray[np.int64]) -> Floats:
+    def columns(self, candidates: Indices) -> Floats:
         return self.covariance(self.points[candidates], self.points)
 
     def covariance(self, x: Floats, other: Floats) -> Floats:

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.box import _numba_ascent as numba_ascent
@@ -23,7 +22,7 @@ from scalable_bandits.posteriors.box._numba_ascent import Climbers
 from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex
 from scalable_bandits.posteriors.engine import TIE_TOLERANCE
 from scalable_bandits.randomness import generator
-from scalable_bandits.spaces import Box, Indices
+from scalable_bandits.spaces import Box, Indices, Mask
 
 MOST_STEPS = 30  # largest number of evaluations of a start
 REACH = 0.25  # longest step, as a fraction of the box's sides
@@ -191,7 +190,7 @@ def climb(
     return u, value, slope, used
 
 
-def _converged(u: Floats, value: Floats, slope: Floats) -> NDArray[np.bool_]:
+def _converged(u: Floats, value: Floats, slope: Floats) -> Mask:
     """Return the mask (k,) of the points whose projected slope is small."""
     uphill = np.minimum(np.maximum(u + slope, 0.0), 1.0) - u
     return np.asarray(np.abs(uphill).max(axis=1) <= SLOPE_TOLERANCE * np.maximum(1.0, np.abs(value)))

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk, dtrmm
 from scipy.linalg.lapack import dpotrf, dpstrf
 
@@ -110,7 +109,7 @@ class DenseEngine(Engine):
     def after_restore(self) -> None:
         self._factor = None
 
-    def columns(self, candidates: NDArray[np.int64]) -> Floats:
+    def columns(self, candidates: Indices) -> Floats:
         arrays, rank = self.arrays, self.rank
         rows = arrays.rows[:rank]
         out = np.empty((len(candidates), self.size))

@@ -24,7 +24,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 from scipy.linalg.lapack import dpstrf
 
@@ -36,7 +35,7 @@ from scalable_bandits.posteriors.forgetting._numba_kalman import KalmanArrays
 from scalable_bandits.posteriors.regression import covariances
 from scalable_bandits.posteriors.rounds import Columns, Game, Rule
 from scalable_bandits.posteriors.state import array
-from scalable_bandits.spaces import Indices
+from scalable_bandits.spaces import Indices, Mask
 
 
 class KalmanEngine(ForgettingEngine):
@@ -78,10 +77,10 @@ class KalmanEngine(ForgettingEngine):
         numba_kalman.play(self.arrays, self._keep, self._keep**0.5, rule, game, columns)
 
     @property
-    def observed(self) -> NDArray[np.bool_]:
+    def observed(self) -> Mask:
         return self.arrays.observed.copy()
 
-    def columns(self, candidates: NDArray[np.int64]) -> Floats:
+    def columns(self, candidates: Indices) -> Floats:
         return self.arrays.prior[candidates] - self.arrays.scale * self.arrays.gained[candidates]
 
     def draw(self, rng: np.random.Generator) -> Floats:

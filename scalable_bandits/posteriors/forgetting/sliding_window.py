@@ -14,7 +14,6 @@ rounding errors stay bounded however long the run is. O(w (w + n)) an observatio
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from scalable_bandits.checks import Floats
@@ -24,6 +23,7 @@ from scalable_bandits.posteriors.forgetting import _numba_sliding_window as numb
 from scalable_bandits.posteriors.forgetting._numba_sliding_window import SlidingArrays
 from scalable_bandits.posteriors.rounds import Columns, Game, Rule
 from scalable_bandits.posteriors.state import State, array
+from scalable_bandits.spaces import Indices, Mask
 
 FIRST_CAPACITY = 64  # observations that there is room for at first; doubled as the window fills
 
@@ -98,12 +98,12 @@ class SlidingWindowEngine(ForgettingEngine):
             done = numba_sliding.play(self.arrays, self.window, self.gram, rule, game, columns, done)
 
     @property
-    def observed(self) -> NDArray[np.bool_]:
+    def observed(self) -> Mask:
         mask = np.zeros(self.size, dtype=np.bool_)
         mask[self.arrays.held[: self.count]] = True
         return mask
 
-    def columns(self, candidates: NDArray[np.int64]) -> Floats:
+    def columns(self, candidates: Indices) -> Floats:
         rows = self.arrays.rows[: self.count]
         return self.kernel.block(self.points[candidates], self.points) - rows[:, candidates].T @ rows
 

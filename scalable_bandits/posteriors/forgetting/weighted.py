@@ -16,7 +16,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from scalable_bandits.checks import Floats
@@ -27,7 +26,7 @@ from scalable_bandits.posteriors.forgetting._numba_weighted import WeightedArray
 from scalable_bandits.posteriors.regression import positive_factor
 from scalable_bandits.posteriors.rounds import Columns, Game, Rule
 from scalable_bandits.posteriors.state import array, number
-from scalable_bandits.spaces import Indices
+from scalable_bandits.spaces import Indices, Mask
 
 LITTLE_WORK = 500_000  # m^2 n up to which the compiled function is faster than the calls of LAPACK
 
@@ -131,10 +130,10 @@ class WeightedEngine(ForgettingEngine):
         return self._variance
 
     @property
-    def observed(self) -> NDArray[np.bool_]:
+    def observed(self) -> Mask:
         return self.arrays.precision > 0.0
 
-    def columns(self, candidates: NDArray[np.int64]) -> Floats:
+    def columns(self, candidates: Indices) -> Floats:
         rows = self._fitted().rows
         return self.kernel.block(self.points[candidates], self.points) - rows[:, candidates].T @ rows
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
 
 from scalable_bandits.checks import Floats
@@ -29,7 +28,7 @@ from scalable_bandits.posteriors.regression import covariances, grown, positive_
 from scalable_bandits.posteriors.sampling.features import Features
 from scalable_bandits.posteriors.state import State, array, member
 from scalable_bandits.posteriors.tiled.ordering import spatial_order
-from scalable_bandits.spaces import Indices
+from scalable_bandits.spaces import Indices, Mask
 
 ANCHORS = 4096  # groups that a large space is divided into
 GROUPS_AT_ONCE = 8  # groups whose candidates are evaluated together
@@ -196,7 +195,7 @@ class PathwiseEngine(OnDemandEngine):
         out = self._prior[candidates] + self._features.combined(self.points[candidates], path.weights)
         return out + path.correction @ self._cross(path.x, candidates) if len(path.x) else out
 
-    def highest(self, path: Path, salt: int, allowed: NDArray[np.bool_] | None = None) -> int:
+    def highest(self, path: Path, salt: int, allowed: Mask | None = None) -> int:
         """Find the candidate of a path's largest value, among all if they are few, else in the groups of best anchors.
 
         Parameters
@@ -219,7 +218,7 @@ class PathwiseEngine(OnDemandEngine):
         starts = range(0, len(candidates), CHUNK)
         return np.concatenate([self.values(path, candidates[i : i + CHUNK]) for i in starts])
 
-    def _in_best_groups(self, path: Path, allowed: NDArray[np.bool_] | None) -> tuple[Indices, Floats]:
+    def _in_best_groups(self, path: Path, allowed: Mask | None) -> tuple[Indices, Floats]:
         """Return the candidates of the groups with the best anchors, and the path there."""
         anchors = self._at_anchors(path)
         order = np.argsort(-anchors, kind="stable")

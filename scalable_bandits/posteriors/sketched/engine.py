@@ -30,7 +30,6 @@ from __future__ import annotations
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, qr
 from scipy.linalg.blas import dgemm, dsyrk, dtrsm, dtrsv
 from scipy.linalg.lapack import dpotrf, dpotri, dpstrf
@@ -45,7 +44,7 @@ from scalable_bandits.posteriors.tiled.engine import TiledEngine
 from scalable_bandits.posteriors.tiled.ordering import best_of_groups, maxima_by_group
 from scalable_bandits.posteriors.tiled.tiles import Tiles
 from scalable_bandits.randomness import generator
-from scalable_bandits.spaces import Indices
+from scalable_bandits.spaces import Indices, Mask
 
 SPAN = 1e-12  # smallest variance of a dictionary point given the others, as a fraction of the largest prior variance
 RIDGES = (0.0, 1e-15, 1e-14, 1e-13)  # numbers added to the diagonal of the gram matrix, tried in turn
@@ -229,6 +228,7 @@ class SketchedEngine(TiledEngine):
     exact: ClassVar[bool] = False
     predicts: ClassVar[bool] = True
     sharded: ClassVar[bool] = False
+    _tiles: SketchedTiles
 
     def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats, oversampling: float = 1.5, seed: int = 0):
         self._oversampling, self._seed = oversampling, seed
@@ -242,27 +242,20 @@ class SketchedEngine(TiledEngine):
         return SketchedTiles(self.kernel, points, prior_mean, self._oversampling, self._seed)
 
     def argmax(
-        self,
-        acquisition: Acquisition,
-        salt: int,
-        allowed: NDArray[np.bool_] | None = None,
-        reduction: Floats | None = None,
+        self, acquisition: Acquisition, salt: int, allowed: Mask | None = None, reduction: Floats | None = None
     ) -> tuple[int, float]:
         candidate, best = super().argmax(acquisition, salt, allowed, reduction)
         mean, variance = (each[self._position[[candidate]]] for each in (self._tiles.mean, self._tiles.variance))
         if variance[0] > 0.0:
             fall = acquisition(mean, variance) - acquisition(mean, 0.25 * variance)
-            assert isinstance(self._tiles, SketchedTiles)
             self._tiles.steepness = float(2.0 * fall[0] / np.sqrt(variance[0]))
         return candidate, best
 
     @property
     def dictionary(self) -> Indices:
         """Candidates (m,) in the last sketch."""
-        assert isinstance(self._tiles, SketchedTiles)
         return self._numbers[self._tiles.dictionary]
 
     def predict(self, x: Floats) -> tuple[Floats, Floats]:
         """Return posterior mean minus prior mean, and variance, at any points x (k, d): two (k,) arrays."""
-        assert isinstance(self._tiles, SketchedTiles)
         return self._tiles.predict(x)
