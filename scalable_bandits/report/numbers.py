@@ -34,7 +34,13 @@ def number(value: float, digits: int = 4) -> str:
 
 
 def estimate(value: float, error: float, digits: int = 4) -> str:
-    """Format a number with its standard error, which is left out if it is NaN."""
+    """Format a number with its standard error, which is left out if it is NaN.
+
+    Examples
+    --------
+    >>> estimate(8.4619, 6.12), estimate(34.66, math.nan)
+    ('8.462 ± 6.1', '34.66')
+    """
     return number(value, digits) + ("" if math.isnan(error) else f" ± {significant(error, 2)}")
 
 

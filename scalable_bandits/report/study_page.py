@@ -10,22 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scalable_bandits import plots
-from scalable_bandits.analysis import (
-    BEST,
-    complete,
-    horizons_of,
-    measure_of,
-    present,
-)
+from scalable_bandits.analysis import BEST, complete, horizons_of, measure_of, present
+from scalable_bandits.report import study_tables
 from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, machine, new_axes, picture
-from scalable_bandits.report.study_tables import (
-    costs_table,
-    differences_table,
-    exponents_table,
-    published_table,
-    ranks_table,
-    regrets_table,
-)
 from scalable_bandits.studies import Study, builders, files
 
 if TYPE_CHECKING:
@@ -109,9 +96,11 @@ def _curves(result: xarray.Dataset) -> Section:
 def _tables(result: xarray.Dataset) -> Section:
     """Tabulate mean regret, paired differences, fitted exponents, and what the runs took."""
     study = _named_study(result)
-    blocks = [regrets_table(result), *([ranks_table(result)] if measure_of(result) == BEST else [])]
-    blocks += [differences_table(result), exponents_table(result, {} if study is None else study.expected)]
-    blocks += [costs_table(result)] if "seconds" in result else []
+    blocks = [study_tables.regrets_table(result)]
+    blocks += [study_tables.ranks_table(result)] if measure_of(result) == BEST else []
+    blocks += [study_tables.differences_table(result)]
+    blocks += [study_tables.exponents_table(result, {} if study is None else study.expected)]
+    blocks += [study_tables.costs_table(result)] if "seconds" in result else []
     return Section("Tables", [block for block in blocks if block.rows])
 
 
@@ -135,7 +124,7 @@ def _published(result: xarray.Dataset) -> list[Section]:
     """Compare with published numbers and with the rates of the theory, where the study has them."""
     study, sections = _named_study(result), []
     if study is not None and study.published is not None:
-        sections.append(Section("Published results", [published_table(study, result)]))
+        sections.append(Section("Published results", [study_tables.published_table(study, result)]))
     if study is not None and study.rates is not None:
         drawn = picture(plots.growth_figure(result, study.rates), "Measured growth and the rates of the theory")
         sections.append(Section("Rates of the theory", [Block("figures", figures=[drawn])]))

@@ -8,18 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scalable_bandits.analysis import (
-    BEST,
-    all_exponents,
-    case_ranks,
-    differences,
-    horizons_of,
-    means,
-    measure_of,
-    present,
-    ranks,
-    wins,
-)
+from scalable_bandits import analysis
 from scalable_bandits.report.blocks import Block, table
 from scalable_bandits.report.numbers import bytes_in_words, duration_in_words, estimate, interval, number
 
@@ -46,9 +35,9 @@ def regrets_table(result: xarray.Dataset) -> Block:
     result
         Result of `Study.run` or `Study.open`.
     """
-    best, unit = measure_of(result) == BEST, result.attrs["unit"]
-    ranked, rows = case_ranks(result) if best else {}, []
-    for r in means(result):
+    best, unit = analysis.measure_of(result) == analysis.BEST, result.attrs["unit"]
+    ranked, rows = analysis.case_ranks(result) if best else {}, []
+    for r in analysis.means(result):
         row = {"case": r.case, "T": f"{r.horizon:,}", "policy": r.policy, "runs": f"{r.runs:,}"}
         regret = estimate(r.regret, r.standard_error)
         if best:
@@ -80,11 +69,11 @@ def ranks_table(result: xarray.Dataset) -> Block:
     result
         Result of `Study.run` or `Study.open`.
     """
-    ranked, rows = ranks(result), []
-    for horizon in horizons_of(result):
+    ranked, rows = analysis.ranks(result), []
+    for horizon in analysis.horizons_of(result):
         here = [row for row in ranked if row.horizon == horizon]
         first = here[0].policy if here else ""
-        compared = {row.policy: row for row in wins(result, first) if row.horizon == horizon} if here else {}
+        compared = {row.policy: row for row in analysis.wins(result, first) if row.horizon == horizon} if here else {}
         for row in here:
             one = compared.get(row.policy)  # None for the first
             counts = ("",) * 4 if one is None else (*map(str, one[4:7]), number(one.p_value, 2))
@@ -111,13 +100,13 @@ def differences_table(result: xarray.Dataset) -> Block:
         {"case": r.case, "T": f"{r.horizon:,}", "policy": r.policy, "against": r.against, "pairs": str(r.runs),
          "difference": estimate(r.difference, r.standard_error), "95 % interval": interval(r.low, r.high),
          "wins": f"{r.wins:.0%}"}
-        for r in differences(result)
+        for r in analysis.differences(result)
     ]  # fmt: skip
+    what = "Regret of the best point" if analysis.measure_of(result) == analysis.BEST else "Cumulative regret"
     text = (
-        f"{'Regret of the best point' if measure_of(result) == BEST else 'Cumulative regret'} minus that of the policy "
-        "with the least mean regret, replicate by replicate, mean ± standard error; wins: share of the "
-        "replicates with less regret than that policy. An interval that excludes 0 is evidence of a difference, but "
-        "weaker than 95 %, because the best policy was selected on the same data."
+        f"{what} minus that of the policy with the least mean regret, replicate by replicate, mean ± standard error; "
+        "wins: share of the replicates with less regret than that policy. An interval that excludes 0 is evidence of a "
+        "difference, but weaker than 95 %, because the best policy was selected on the same data."
     )
     return table("Paired differences", rows, 4, text)
 
@@ -133,7 +122,7 @@ def exponents_table(result: xarray.Dataset, expected: Mapping[str, Any]) -> Bloc
         Exponents of the theory, as in `Study`.
     """
     rows = []
-    for r in all_exponents(result):
+    for r in analysis.all_exponents(result):
         theory = expected.get(r.over, {}).get(r.quantity, {}).get(r.policy, math.nan)
         rows.append(
             {"growth of": f"{r.quantity} over {r.over}", "case": r.case, "policy": r.policy, "runs": str(r.runs),
@@ -157,7 +146,7 @@ def costs_of(result: xarray.Dataset) -> list[dict[str, Any]]:
         Result of `Study.run` or `Study.open`.
     """
     known = [name for name in COSTS if name in result and np.isfinite(result[name].values).any()]
-    mean, played, rows = result[known].mean("replicate"), present(result), []
+    mean, played, rows = result[known].mean("replicate"), analysis.present(result), []
     for c, p in zip(*np.nonzero(played), strict=True):
         numbers = {name: float(mean[name].values[c, p]) for name in known}
         labels = {"case": str(result["case"].values[c]), "policy": str(result["policy"].values[p])}

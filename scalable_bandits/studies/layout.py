@@ -16,7 +16,7 @@ import attrs
 
 from scalable_bandits import checks
 from scalable_bandits.runs.thinning import Keep, Thinning, default
-from scalable_bandits.spaces import Indices
+from scalable_bandits.spaces import Indices, Space
 from scalable_bandits.specification import differences, nearest, specify
 from scalable_bandits.store import ObservationStore, SpecificationDiffers, StoreError
 from scalable_bandits.studies.growth import (
@@ -42,6 +42,7 @@ RESERVED = (
 )  # fmt: skip
 
 ProblemAt = Callable[[str, int, Mapping[str, Value]], Problem]  # given a case, a horizon and the values of the axes
+Spaces = dict[tuple[Any, ...], dict[str, Space]]  # by case, horizon and values of the axes: spaces of the policies
 
 
 def checked_horizons(name: str, given: Any) -> tuple[int, ...]:
@@ -285,12 +286,15 @@ def _at_all_values(axes_of: Mapping[str, Mapping[str, Sequence[Value]]]) -> Iter
 
 
 def check_stored(
-    problem_at: ProblemAt, stored: Mapping[str, Any], given: Mapping[str, Any], start: Mapping[str, Value], place: str
-) -> None:
+    problem_at: ProblemAt, spaces: Spaces, stored: Mapping[str, Any], given: Mapping[str, Any],
+    start: Mapping[str, Value], place: str,
+) -> None:  # fmt: skip
     """Refuse spaces that are not those of a store's runs, and what `check_longer` refuses.
 
     Parameters
     ----------
+    spaces
+        Spaces of the problems that `problem_at` has made, to which it adds those that it makes.
     problem_at, stored, given, start, place
         As in `check_longer`. Of a study file, the tables are compared instead of the spaces.
 
@@ -307,16 +311,20 @@ def check_stored(
     known = {one.name for one in variants(given, "cases")}
     inside = list(zip(variants(stored, "policies"), stored[FOLDERS]["policies"], strict=True))
     for case, folder in zip(variants(stored, "cases"), stored[FOLDERS]["cases"], strict=True):
+        if case.name not in known:
+            continue
         values = {**start, **case.values}
-        policies = problem_at(case.name, given[HORIZON], values).policies if case.name in known else {}
+        key = (case.name, given[HORIZON], *values.items())
+        if key not in spaces:  # a problem may take long to make
+            problem_at(case.name, given[HORIZON], values)
         for policy, own in inside:
-            if policy.name not in policies:
+            if policy.name not in spaces[key]:
                 continue
             try:
                 run = ObservationStore.open(f"{place.rstrip('/')}/{folder}/{own}/0000").specification["policy"]
             except (StoreError, OSError, KeyError):
                 continue  # not played yet, or damaged
-            space = specify({"space": policies[policy.name].space})[0]
+            space = specify({"space": spaces[key][policy.name]})[0]
             lines = [f"{case.label}: {each}" for each in differences({"space": run["space"]}, space)]
             if lines:
                 listed = "\n  ".join(lines)

@@ -104,9 +104,7 @@ class Player:
     def problem(self, replicate: Replicate) -> Problem:
         """Return the problem of a replicate, which the next runs of the replicate use."""
         with self._naming(replicate):
-            found = getattr(_cache, "problem", None)
-            if found is None or found.key != (replicate, self._build) or len(found.policies) < found.size:
-                found = _cache.problem = self._make(replicate)
+            found = _cache.problem = self._make(replicate)
         return Problem(found.environment, dict(found.policies))
 
     def __call__(self, replicate: Replicate, label: str, place: str | None) -> RunSummary:
@@ -170,7 +168,7 @@ class Player:
     def _make(self, replicate: Replicate) -> _CachedProblem:
         with blas_threads():
             environment, policies = self._build(replicate)
-        return _CachedProblem((replicate, self._build), environment, dict(policies), len(policies))
+        return _CachedProblem((replicate, self._build), environment, dict(policies))
 
 
 class _CachedProblem(NamedTuple):
@@ -179,7 +177,6 @@ class _CachedProblem(NamedTuple):
     key: tuple[Replicate, Callable[[Replicate], Problem]]
     environment: Environment
     policies: dict[str, Policy]
-    size: int  # number of policies before any was played
 
 
 _cache = threading.local()  # the thread's last problem

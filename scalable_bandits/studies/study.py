@@ -303,8 +303,12 @@ class Study:
         keep = layout.keep_of("all" if from_all else self.keep, horizons[-1], stored)
         play = Player(self.build, self.series, keep, horizons, self.timed, self.name)
 
+        spaces: layout.Spaces = {}
+
         def problem_at(case: str, rounds: int, values: Mapping[str, Value]) -> Problem:
-            return play.problem(self.replicate(case, 0, rounds, seed, data, values))
+            found = play.problem(self.replicate(case, 0, rounds, seed, data, values))
+            spaces[case, rounds, *values.items()] = {name: policy.space for name, policy in found.policies.items()}
+            return found
 
         whole = layout.lay_out(problem_at, self.cases, self.labels, known, horizon, choice)
         chosen = whole.chosen(choice)
@@ -317,7 +321,7 @@ class Study:
             results = StudyInMemory(record, layout.kept_rounds(record))
         else:
             if stored is not None:
-                layout.check_stored(problem_at, stored, record, whole.start, str(store))
+                layout.check_stored(problem_at, spaces, stored, record, whole.start, str(store))
             results = StudyStore.take_up(store, record, whole.record)
         tasks = self._tasks(results, chosen, count, seed, data)
         pairs = [(case.label, policy.name) for case in chosen.cases for policy in chosen.policies]
