@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from typing import Any
 
 import attrs
@@ -103,10 +104,7 @@ class Grid(FiniteSpace):
 
     @property
     def size(self) -> int:
-        size = 1
-        for side in self.sides:
-            size *= side
-        return size
+        return math.prod(self.sides)
 
     def points(self, candidates: ArrayLike | None = None) -> Floats:
         numbers = np.arange(self.size) if candidates is None else np.asarray(candidates, dtype=np.int64)

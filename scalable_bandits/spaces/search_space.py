@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -89,12 +90,8 @@ class SearchSpace(NamedSpace):
     @property
     def size(self) -> int | None:
         """Number of combinations of values, without regard to conditions; None with a continuous parameter."""
-        total = 1
-        for kind in self.kinds:
-            if kind.count is None:
-                return None
-            total *= kind.count
-        return total
+        counts = [kind.count for kind in self.kinds if kind.count is not None]
+        return math.prod(counts) if len(counts) == len(self.kinds) else None
 
     # ---- allowed settings
 
