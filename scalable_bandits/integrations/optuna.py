@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import secrets
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -107,7 +108,7 @@ class BanditSampler(BaseSampler):
         if independent_sampler is not None and not isinstance(independent_sampler, BaseSampler):
             checks.refuse("independent_sampler", independent_sampler, "a sampler of Optuna, or None")
         self._make_policy = GPEI if policy is None else policy
-        self._seed = _random_seed() if seed is None else checks.integer("seed", seed, 0)
+        self._seed = secrets.randbits(63) if seed is None else checks.integer("seed", seed, 0)
         self._independent_sampler = independent_sampler
         self._group = checks.flag("group", group)
         self._avoid_failures = checks.flag("avoid_failures", avoid_failures)
@@ -327,10 +328,6 @@ class BanditSampler(BaseSampler):
             return {name: chosen[key]}
         together = history.groups.around(name, distribution)
         return self._choose(study, self._read(study), trial, together) if together else {}
-
-
-def _random_seed() -> int:
-    return int(np.random.SeedSequence().generate_state(1, np.uint64)[0]) >> 1
 
 
 def _refuse_several_objectives(study: optuna.Study) -> None:
