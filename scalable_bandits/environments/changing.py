@@ -101,15 +101,12 @@ class DriftingFunction(ChangingEnvironment):
         self.kernel, self.slow = kernel, checks.flag("slow", slow)
         self.centers = checks.frozen(checks.finite("centers", centers, ndim=2))
         self.weights = checks.frozen(checks.finite("weights", weights, ndim=2))
-        _check_knots(knots)
-        self.knots = tuple(checks.integer("knots", knot, 1) for knot in knots)
+        self.knots = _checked(knots)
         if self.centers.shape[1] != space.dimension:
             checks.refuse("centers", f"shape {self.centers.shape}", f"(m, {space.dimension})")
         if self.weights.shape != (len(self.knots), len(self.centers)) or not self.weights.size:
             allowed = f"({len(self.knots)}, {len(self.centers)}), one row for each knot and one column for each center"
             checks.refuse("weights", f"shape {self.weights.shape}", allowed)
-        if self.knots[0] != 1 or (np.diff(self.knots) < 1).any():
-            checks.refuse("knots", self.knots, "increasing rounds, the first one 1")
         gram = kernel.block(self.centers)
         self.rkhs_norm = max(norm_of(gram, w) for w in self.weights)
         self._steps = [norm_of(gram, step) for step in np.diff(self.weights, axis=0)]
@@ -151,7 +148,7 @@ class DriftingFunction(ChangingEnvironment):
             If there are no knots, the norm is not positive, or the class refuses an argument.
         """
         checks.kind("kernel", kernel, Kernel, "a kernel, such as RBF(0.2)")
-        _check_knots(knots)
+        knots = _checked(knots)
         rng = generator(checks.integer("seed", seed, 0), "function")
         centers = sparse_centers(space, count, rng)
         weights = rng.uniform(-1.0, 1.0, (len(knots), len(centers)))
@@ -185,9 +182,12 @@ class DriftingFunction(ChangingEnvironment):
         return (1.0 - share) * self._tables[i] + share * self._tables[i + 1]
 
 
-def _check_knots(knots: Sequence[int]) -> None:
-    if not isinstance(knots, Sequence | np.ndarray) or not len(knots):
+def _checked(knots: Sequence[int]) -> tuple[int, ...]:
+    given = knots if isinstance(knots, Sequence | np.ndarray) else ()
+    found = tuple(checks.integer("knots", knot, 1) for knot in given)
+    if not found or found[0] != 1 or (np.diff(found) < 1).any():
         checks.refuse("knots", knots, "increasing rounds, the first one 1")
+    return found
 
 
 class AutoregressiveProcess(ChangingEnvironment):
