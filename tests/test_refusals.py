@@ -386,14 +386,14 @@ class TestRefusedPolicies:
     def test_kernel_that_does_not_fit(self, space: sb.Grid, kernel: Any, message: str) -> None:
         for name in NAMES[:-1]:
             with pytest.raises((ValueError, TypeError), match=message):
-                getattr(sb, name)(space, kernel)
+                getattr(sb, name)(space, kernel, horizon=9)
 
     def test_too_large_a_space(self) -> None:
         """A grid of 30^6 points is refused at once, with the limit, and without memory for it."""
         tracemalloc.start()
         for name in NAMES[:-1]:
             with pytest.raises(ValueError, match=r"^space: got '729,000,000 candidates'; allowed: at most [\d,]+ for"):
-                getattr(sb, name)(sb.Grid([[0, 1]] * 6, 30), sb.RBF(0.2))
+                getattr(sb, name)(sb.Grid([[0, 1]] * 6, 30), sb.RBF(0.2), horizon=9)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 1_000_000

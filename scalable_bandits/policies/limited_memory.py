@@ -9,7 +9,6 @@ import attrs
 
 from scalable_bandits import checks
 from scalable_bandits.formulas.whole import as_fraction
-from scalable_bandits.policies.confidence import Confidence
 
 
 def memory_length(horizon: int, gain: float, variation_budget: float | None = None) -> int:
@@ -36,40 +35,21 @@ def memory_length(horizon: int, gain: float, variation_budget: float | None = No
     return min(math.isqrt(math.isqrt(max(fourth, 1) - 1)) + 1, horizon)
 
 
-def _length(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
+def _memory(policy: Any, field: attrs.Attribute[Any], value: Any) -> None:
+    """Refuse a memory that is neither a positive integer nor "auto", or that does not fit the policy."""
+    if policy.rkhs_norm == "double":
+        checks.refuse("rkhs_norm", "double", "a number where observations are forgotten")
     if value != "auto":
         if isinstance(value, str):
             checks.refuse(field.name, value, "a positive integer, or 'auto'")
         checks.integer(field.name, value, 1)
+    elif policy.horizon is None:
+        checks.refuse("horizon", None, "a number, for memory='auto'")
+    elif policy.prior_kernel.epsilon and policy.gain_source == "realised":
+        allowed = "a number or a function, for memory='auto' with TemporalDecay"
+        checks.refuse("information_gain", policy.gain_source, allowed)
 
 
 # Fields of the policies of limited memory.
-MEMORY: Any = attrs.field(default="auto", converter=checks.to_int, validator=_length)  # a positive integer, or "auto"
+MEMORY: Any = attrs.field(default="auto", converter=checks.to_int, validator=_memory)
 BUDGET: Any = attrs.field(default=None, converter=checks.to_float, validator=attrs.validators.optional(checks.positive))
-
-
-def check_memory(memory: int | str, horizon: int | None, confidence: Confidence, decays: bool) -> None:
-    """Check the parameter `memory` of a policy.
-
-    Parameters
-    ----------
-    memory, horizon
-        Parameters of the policy.
-    confidence
-        Confidence of the policy.
-    decays
-        Whether the kernel forgets.
-
-    Raises
-    ------
-    ValueError
-        If memory="auto" without a horizon, or without a given information gain where the kernel forgets, or if
-        rkhs_norm="double".
-    """
-    if confidence.doubles:
-        checks.refuse("rkhs_norm", "double", "a number where observations are forgotten")
-    if memory == "auto" and horizon is None:
-        checks.refuse("horizon", None, "a number, for memory='auto'")
-    if memory == "auto" and decays and confidence.gain == "realised":
-        allowed = "a number or a function, for memory='auto' with TemporalDecay"
-        checks.refuse("information_gain", confidence.gain, allowed)

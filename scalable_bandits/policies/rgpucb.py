@@ -20,7 +20,7 @@ import attrs
 from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.policies.confidence import GAIN, NAME, NORM, Confidence, Gain
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
-from scalable_bandits.policies.limited_memory import BUDGET, MEMORY, check_memory, memory_length
+from scalable_bandits.policies.limited_memory import BUDGET, MEMORY, memory_length
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -62,7 +62,6 @@ class RGPUCB(GaussianProcessPolicy):
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         self._confidence = Confidence.of(self)
-        check_memory(self.memory, self.horizon, self._confidence, bool(self.prior_kernel.epsilon))
 
     @functools.cached_property
     def memory_length(self) -> int:

@@ -25,7 +25,7 @@ from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.policies.confidence import GAIN, NAME, NORM, Confidence, Gain
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
-from scalable_bandits.policies.limited_memory import BUDGET, MEMORY, check_memory, memory_length
+from scalable_bandits.policies.limited_memory import BUDGET, MEMORY, memory_length
 from scalable_bandits.posteriors import Engine, SlidingWindowEngine
 
 LARGEST_WINDOW = 1e9  # numbers in memory: 8 GB
@@ -75,7 +75,6 @@ class SWGPUCB(GaussianProcessPolicy):
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         self._confidence = Confidence.of(self)
-        check_memory(self.memory, self.horizon, self._confidence, bool(self.prior_kernel.epsilon))
         if self._width == "theorem" and self.horizon is None:
             checks.refuse("horizon", None, "a number, for width='theorem'")
         if self.memory != "auto":
