@@ -11,7 +11,6 @@ import numpy as np
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.whole import number_of_plays
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
-from scalable_bandits.posteriors.engine import Engine
 from scalable_bandits.posteriors.models.model import DEVIATION, LazyModel
 from scalable_bandits.posteriors.state import StateEntry, Stateful, group, member, number
 from scalable_bandits.spaces import Indices, Mask
@@ -42,7 +41,7 @@ class BatchPoints(Stateful):
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (
         member("model", prefix=False),
-        group("engine", lambda self: self.engine.state(), lambda self, state: self.model.restore_engine(state)),
+        group("engine", lambda self: self.model.engine.state(), lambda self, state: self.model.restore_engine(state)),
         number("pending", int),
         number("_excluded", int),
         number("_present", int),
@@ -61,11 +60,6 @@ class BatchPoints(Stateful):
         self._before: float | None = None  # variance of that point in the engine, once it is known
 
     @property
-    def engine(self) -> Engine:
-        """Engine of the model, without the last plays of the point added last."""
-        return self.model.engine
-
-    @property
     def information_gain(self) -> float:
         """Realised information gain (nats) of all points."""
         gain, lacking = self.model.information_gain, self._lacking
@@ -77,7 +71,7 @@ class BatchPoints(Stateful):
     def largest(self, salt: int, allowed: Mask | None) -> int:
         """Return the candidate of largest deviation among those of a mask (n,); ties are broken by a seeded hash."""
         self._settle()
-        return self.engine.argmax(DEVIATION, salt, allowed)[0]
+        return self.model.engine.argmax(DEVIATION, salt, allowed)[0]
 
     @property
     def all_observed(self) -> bool:
@@ -87,7 +81,7 @@ class BatchPoints(Stateful):
     def variances(self, candidates: Indices) -> Floats:
         """Return the variances (k,) of candidates (k,), given all points."""
         self._settle()
-        return self.engine.at(candidates)[1]
+        return self.model.engine.at(candidates)[1]
 
     def unfinished(self) -> int | None:
         """Return the point that was chosen to be played again next; None without one."""
@@ -159,7 +153,7 @@ class BatchPoints(Stateful):
 
     def _variance_of(self, candidate: int) -> float:
         """Return the variance of a candidate in the engine."""
-        return float(self.engine.at(np.array([candidate]))[1][0])
+        return float(self.model.engine.at(np.array([candidate]))[1][0])
 
     def _plays_of(self, candidate: int) -> int:
         """Return how often a point is played if it is chosen now."""

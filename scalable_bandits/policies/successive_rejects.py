@@ -96,13 +96,10 @@ class SuccessiveRejects(ArmPolicy):
         super().learn(candidate, y, noise_variance)
         failed = self._pending.excluded
         _, plays = self._turns.least(self.domain.without(failed, None) if failed else None)
-        if plays < REJECTED:
-            ended = int(np.searchsorted(self._lengths, plays, side="right"))  # phases with n_k <= plays
-            self._reject(ended - (self._count - self._turns.left))
-
-    def _reject(self, count: int) -> None:
-        """Reject the surviving arms of smallest average."""
-        if count > 0:
+        if plays >= REJECTED:
+            return
+        ended = int(np.searchsorted(self._lengths, plays, side="right"))  # phases with n_k <= plays
+        if (count := ended - (self._count - self._turns.left)) > 0:
             arms = self._turns.remaining()
             averages = np.nan_to_num(self._arms.means[arms], nan=-np.inf)  # NaN: its evaluations failed
             self._turns.remove(arms[np.argsort(averages, kind="stable")[:count]])  # (3)
