@@ -1,6 +1,7 @@
 """Settings and fixtures that all tests share."""
 
 import collections
+import contextlib
 import functools
 import gc
 import itertools
@@ -9,6 +10,7 @@ import os
 import shutil
 import signal
 import tempfile
+import unittest.mock
 import zlib
 
 # Before numpy is imported: threads of BLAS wait for each other actively, at length where others need the cores.
@@ -106,6 +108,22 @@ def pytest_collection_finish():
 def ctrl_c_is_heard():
     """Shells have what they start in the background ignore Ctrl-C, and some libraries leave a handler behind."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def registries():
+    """What a test registers by a name is forgotten after it: engines, features, widths, builders, studies, classes."""
+    from scalable_bandits.formulas.confidence import WIDTHS
+    from scalable_bandits.posteriors import registry
+    from scalable_bandits.posteriors.sampling import features
+    from scalable_bandits.specification import Specification
+    from scalable_bandits.studies import Study, builders
+
+    named = registry._engines, features._frequencies, Specification._registry, WIDTHS, builders.BUILDERS, Study.registry
+    with contextlib.ExitStack() as stack:
+        for each in named:
+            stack.enter_context(unittest.mock.patch.dict(each))
+        yield
 
 
 @pytest.fixture(scope="session")

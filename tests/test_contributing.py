@@ -18,10 +18,8 @@ from naive.gp import GP
 from scipy.optimize import check_grad
 
 import scalable_bandits as sb
-from scalable_bandits.formulas import confidence
-from scalable_bandits.posteriors import make_engine, random_features, register_frequencies, registry
-from scalable_bandits.posteriors.sampling import features
-from scalable_bandits.studies import Study, builders
+from scalable_bandits.posteriors import make_engine, random_features, register_frequencies
+from scalable_bandits.studies import Study
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 RECIPES = ("policy", "confidence width", "kernel", "environment", "study", "engine", "space")
@@ -46,13 +44,8 @@ def write(recipe: str, folder) -> tuple[str, str]:
 
 
 @pytest.fixture
-def made(tmp_path, monkeypatch):
+def made(tmp_path, monkeypatch, registries):
     """Import the code of a recipe as a module of its own; what it registers is forgotten after the test."""
-    monkeypatch.setattr(registry, "_engines", dict(registry._engines))
-    monkeypatch.setattr(features, "_frequencies", dict(features._frequencies))
-    for registered in (confidence.WIDTHS, builders.BUILDERS, Study.registry):
-        for key, value in registered.items():
-            monkeypatch.setitem(registered, key, value)
 
     def make(recipe: str) -> types.ModuleType:
         name, path = write(recipe, tmp_path)

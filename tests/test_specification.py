@@ -62,12 +62,6 @@ def test_type_may_be_left_out_where_the_class_says_it() -> None:
     assert sb.RBF.from_dict({}) == sb.RBF()
 
 
-@pytest.fixture
-def own_classes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Classes that a test defines are gone after it."""
-    monkeypatch.setattr(Specification, "_registry", dict(Specification._registry))
-
-
 class TestNearest:
     """The half sentence at the end of a message."""
 
@@ -136,7 +130,7 @@ class TestRefusals:
         with pytest.raises((ValueError, TypeError), match="matrix"):
             Specification.from_dict({"type": "Covariance"})
 
-    @pytest.mark.usefixtures("own_classes")
+    @pytest.mark.usefixtures("registries")
     def test_a_class_from_elsewhere_is_not_rebuilt(self) -> None:
         """A user's own subclass is not built by reading a specification: only classes of this package are."""
 
@@ -147,7 +141,7 @@ class TestRefusals:
         with pytest.raises(ValueError, match=r"^type: got 'Elsewhere'"):
             Specification.from_dict({"type": "Elsewhere", "lengthscale": 1.0})
 
-    @pytest.mark.usefixtures("own_classes")
+    @pytest.mark.usefixtures("registries")
     def test_a_class_from_elsewhere_takes_no_name_over(self) -> None:
         """A user's class that happens to be called RBF does not come out of the package's specifications."""
         other = type("RBF", (sb.Linear,), {})

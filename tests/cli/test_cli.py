@@ -19,10 +19,11 @@ from typer.testing import CliRunner
 
 from scalable_bandits import __version__, progress, store
 from scalable_bandits.analysis import Mean
-from scalable_bandits.cli import app
+from scalable_bandits.cli import app, messages, studies
 from scalable_bandits.cli.studies import _small
 from scalable_bandits.report.numbers import significant
 from scalable_bandits.studies import Comparison, Study
+from scalable_bandits.terminal import PlainConsole
 
 SMALL = ("--replicates", "2", "--horizon", "20")
 
@@ -220,9 +221,14 @@ def test_sizes_of_a_quick_run(name: str, expected: dict[str, Any]) -> None:
     assert _small(Study.load(name), own, quick=True)["horizon"] == 7
 
 
-def test_list_shows_titles_at_120_columns() -> None:
+def test_list_shows_titles_at_120_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Folded, as wide as the window and no wider."""
-    result = CliRunner(env={"COLUMNS": "120"}).invoke(app, ["list"])
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE"):  # with which a dumb terminal has 80 columns
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("COLUMNS", "120")
+    for module in (messages, studies):  # a console keeps the COLUMNS under which it was made
+        monkeypatch.setattr(module, "console", PlainConsole())
+    result = CliRunner().invoke(app, ["list"])
     assert all(study.title.split()[0] in result.stdout for study in Study.registry.values())
     assert "what it shows" in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 120

@@ -11,7 +11,6 @@ from scalable_bandits.posteriors import (
     engine_names,
     find_engine,
     register_engine,
-    registry,
 )
 
 GRID, KERNEL = sb.Grid([[0, 1]], 12), sb.Matern(0.2)
@@ -24,8 +23,7 @@ class OwnEngine(DenseEngine):
 
 
 @pytest.fixture
-def own(monkeypatch):
-    monkeypatch.setattr(registry, "_engines", dict(registry._engines))
+def own(registries):
     register_engine("own", OwnEngine)
 
 

@@ -86,17 +86,14 @@ CLASSES = ("Greedy", "Rougher", "Steps")
 
 
 @pytest.fixture
-def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registries: None) -> Iterator[str]:
     """A module of the user's, in the working folder; its name is another one in every test."""
     name = f"own_{tmp_path.name}".replace("-", "_")
     (tmp_path / f"{name}.py").write_text(MODULE)
     (tmp_path / "own.toml").write_text(FILE.format(module=name, identity=np.eye(5).tolist()))
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    before = dict(Specification._registry)
     yield name
-    Specification._registry.clear()
-    Specification._registry.update(before)
     sys.modules.pop(name, None)
 
 
