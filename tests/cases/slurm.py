@@ -69,7 +69,7 @@ class Slurm:
         for cgroups in CGROUPS:  # which of them there is depends on the version and the machine
             (self.folder / "cgroup.conf").write_text(f"{cgroups}\n")
             daemon = self._start("slurmd", "-D", "-N", self.host)
-            for _ in range(100):
+            for _ in range(300):
                 if self("sinfo", "-h", "-o", "%t").strip() == "idle":
                     return True
                 if daemon.poll() is not None:

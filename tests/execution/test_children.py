@@ -4,10 +4,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import psutil
 import pytest
+from cases.cluster import until
 from cases.paths import PYTHONPATH
 
 SCRIPT = """
@@ -67,7 +67,4 @@ def test_workers_end_with_a_killed_process(started):
     script = started("endless", "2")
     workers = [psutil.Process(int(script.stdout.readline())) for _ in range(2)]
     script.send_signal(signal.SIGKILL)
-    until = time.monotonic() + 60
-    while any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in workers):
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    until(lambda: not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in workers))

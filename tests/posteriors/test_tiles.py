@@ -68,7 +68,7 @@ class TestThreads:
         del engine, each
         gc.collect()
         for thread in alive:
-            thread.join(10.0)
+            thread.join(60.0)
         assert not any(thread.is_alive() for thread in alive)
 
 

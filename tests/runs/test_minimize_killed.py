@@ -4,13 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 
 import numpy as np
 import psutil
 import pytest
 from cases import tuned
+from cases.cluster import until
 from cases.paths import PYTHONPATH, TESTS
 
 import scalable_bandits as sb
@@ -19,13 +19,6 @@ from scalable_bandits.store import ObservationStore
 
 BUDGET = 20
 WAYS = {"one at a time": (0, "here", 1), "threads": (3, "here", 3), "worker processes": (2, "local:2", 2)}
-
-
-def until(happened, seconds=120.0):
-    end = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def calls(log):

@@ -345,10 +345,8 @@ class TestInterrupted:
         def held_back(path, data, synced=True):
             if held := path.parent.name == "y" and first.pop("y", False):
                 if failure is KeyboardInterrupt:
-                    main = threading.main_thread().ident
-                    threading.Timer(0.2, signal.pthread_kill, (main, signal.SIGINT)).start()
-                    threading.Timer(0.6, go_on.set).start()
-                go_on.wait(5)
+                    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+                assert go_on.wait(60)
             if failure is OSError and path.parent.name == "candidate" and first.pop("candidate", False):
                 threading.Timer(0.2, go_on.set).start()
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -356,14 +354,19 @@ class TestInterrupted:
             if held:
                 written.set()
 
+        def interrupted(*_):
+            threading.Timer(0.4, go_on.set).start()  # the chunk is written only after Ctrl-C was heard
+            raise KeyboardInterrupt
+
         monkeypatch.setattr(locations, "replace_file", held_back)
+        signal.signal(signal.SIGINT, interrupted)  # until the next test
         store.block = CHUNK
         with pytest.raises(failure):
             store.append(rows(100, 100 + CHUNK))
         assert len(store) == 0
         store.append(rows(0, CHUNK))
         store.close()
-        assert written.wait(5)
+        assert written.wait(60)
         assert_holds(ObservationStore.open(tmp_path / "run.zarr"), CHUNK)
 
     @pytest.mark.parametrize("left", ["lock", "folder", "inputs", "arrays", "database"])
