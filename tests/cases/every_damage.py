@@ -16,7 +16,7 @@ import numpy as np
 import zarr
 
 import scalable_bandits as sb
-from cases.damage import DATABASE, files
+from cases.damage import DATABASE, files, flip
 from cases.store import CHUNK, crash
 from scalable_bandits.status import runs_in, status
 from scalable_bandits.store import Field, ObservationStore, StoreError
@@ -241,12 +241,10 @@ class Damage(NamedTuple):
     where: int = 0  # bit or digit, of those seeded for this file
 
 
-def flip(data, damage):
+def flip_somewhere(data, damage):
     """Return data with one bit changed."""
     bit = int(np.random.default_rng([1, damage.where, len(damage.file)]).integers(8 * len(data)))
-    changed = bytearray(data)
-    changed[bit // 8] ^= 1 << (bit % 8)
-    return bytes(changed)
+    return flip(data, *divmod(bit, 8))
 
 
 def change_digit(data, damage):
@@ -321,7 +319,7 @@ class Store:
         elif damage.way in ("emptied", "half"):
             content = data[: len(data) // 2] if damage.way == "half" else b""
         else:
-            content = (flip if damage.way == "flip" else change_digit)(data, damage) if data else None
+            content = (flip_somewhere if damage.way == "flip" else change_digit)(data, damage) if data else None
         if content is None or content == data:
             return False
         file.write_bytes(content)

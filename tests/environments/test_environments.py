@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases.measured import DATA
+from naive import kernels
 from scipy.optimize import differential_evolution
 
 import scalable_bandits as sb
@@ -219,16 +220,7 @@ class TestBenchmark:
 # ---- functions of known norm, and draws
 
 
-def naive_rbf(x: Sequence[float], z: Sequence[float]) -> float:
-    return math.exp(-sum((a - b) ** 2 for a, b in zip(x, z, strict=True)) / (2 * 0.3**2))
-
-
-def naive_matern(x: Sequence[float], z: Sequence[float]) -> float:
-    a = math.sqrt(3) * math.dist(x, z) / 0.3
-    return (1 + a) * math.exp(-a)
-
-
-KERNELS = [(sb.RBF(0.3), naive_rbf), (sb.Matern(0.3, nu=1.5), naive_matern)]
+KERNELS = [(sb.RBF(0.3), kernels.rbf(0.3)), (sb.Matern(0.3, nu=1.5), kernels.matern32(0.3))]
 
 
 class TestRKHSFunction:
@@ -282,7 +274,7 @@ class TestRKHSFunction:
     def test_posterior_mean(self) -> None:
         """f = K (K + rho I)^-1 y at the candidates, y ~ N(0, K): so y = f + rho w, with covariance K over seeds."""
         space, kernel, rho, seeds = sb.Points([0.0, 0.1, 0.4, 0.9]), sb.RBF(0.3), 0.5, 3000
-        covariance = np.array([[naive_rbf([a], [b]) for b in (0.0, 0.1, 0.4, 0.9)] for a in (0.0, 0.1, 0.4, 0.9)])
+        covariance = kernels.matrix(kernels.rbf(0.3), space.points())
         drawn = np.empty((seeds, 4))
         for seed in range(seeds):
             f = sb.RKHSFunction.posterior_mean(space, kernel, seed=seed, regularization=rho)
@@ -301,8 +293,7 @@ class TestGPSample:
         """Mean 0 and covariance K within five standard errors; normal fourth moment."""
         space, kernel, seeds = sb.Grid([[0, 1]], 5), 4.0 * sb.Matern(0.3, nu=1.5), 4000
         drawn = np.array([sb.GPSample(space, kernel, seed=seed).table() for seed in range(seeds)])
-        places = np.linspace(0, 1, 5)
-        expected = np.array([[4 * naive_matern([a], [b]) for b in places] for a in places])
+        expected = 4.0 * kernels.matrix(kernels.matern32(0.3), space.points())
         error = np.sqrt((expected**2 + 16.0) / seeds)
         assert (np.abs(drawn.T @ drawn / seeds - expected) < 5 * error).all()
         assert (np.abs(drawn.mean(axis=0)) < 5 * 2 / math.sqrt(seeds)).all()
@@ -358,13 +349,6 @@ class TestNoise:
             assert log_moment(noise, float(s)) <= 0.5 * s**2 * R**2 * (1 + 1e-9)
         assert log_moment(noise, 0.01) > 0.5 * 0.01**2 * (0.99 * R) ** 2
         assert pytest.approx(spread) == R
-
-    @pytest.mark.parametrize(("noise", "spread"), NOISES[:3], ids=str)
-    def test_draws_satisfy_the_inequality(self, noise: Noise, spread: float) -> None:
-        """The closed forms above are those of what is drawn."""
-        drawn = noise.draw(np.random.default_rng(1), 200_000)
-        for s in (-1.0, 0.3, 1.0):
-            assert math.log(np.exp(s * drawn).mean()) == pytest.approx(log_moment(noise, s), abs=0.03)
 
     def test_student_t_has_no_constant(self) -> None:
         assert sb.StudentTNoise(df=5.0).sub_gaussian == math.inf

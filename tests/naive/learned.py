@@ -5,6 +5,8 @@ from statistics import NormalDist
 
 import numpy as np
 
+from naive.kernels import matrix
+
 
 def declustered(xs, sides):
     """Weights: one over the number of points near each, by an RBF kernel of half the usual lengthscale."""
@@ -39,21 +41,12 @@ def half_ranked(ys, weights):
     return [(b - center) / (scale or 1.0) for b in bent]
 
 
-def matern52(x, z, lengthscales):
-    r = math.sqrt(sum(((a - b) / ell) ** 2 for a, b, ell in zip(x, z, lengthscales, strict=True)))
-    return (1.0 + math.sqrt(5.0) * r + 5.0 * r * r / 3.0) * math.exp(-math.sqrt(5.0) * r)
-
-
-def covariance(xs, zs, kernel):
-    return np.array([[kernel(x, z) for z in zs] for x in xs])
-
-
 def density(xs, zs, kernel, noise, logs_and_priors):
     """Log density of values given a kernel and noise variances (k,), with the best constant mean, plus log priors.
 
     `logs_and_priors` has a triple for each hyperparameter: its logarithm, and mean and deviation of that.
     """
-    K = covariance(xs, xs, kernel) + np.diag(noise)
+    K = matrix(kernel, xs) + np.diag(noise)
     inverse, ones = np.linalg.inv(K), np.ones(len(zs))
     mean = ones @ inverse @ zs / (ones @ inverse @ ones)
     away = np.asarray(zs) - mean
@@ -96,11 +89,11 @@ def uncertain(xs, zs, kernel_of, logs, triples, bounds, step=1e-3):
     def moments(at, mean):
         total = np.zeros(len(at))
         for end, weight in zip(ends, weights, strict=True):
-            K = covariance(xs, xs, kernel_of(end)) + math.exp(end[-1]) * np.eye(len(zs))
+            K = matrix(kernel_of(end), xs) + math.exp(end[-1]) * np.eye(len(zs))
             inverse, ones = np.linalg.inv(K), np.ones(len(zs))
             own = ones @ inverse @ zs / (ones @ inverse @ ones)
             means, variances = posterior(xs, zs, kernel_of(end), [math.exp(end[-1])] * len(zs), own, at)
-            left = 1 - covariance(at, xs, kernel_of(end)) @ inverse @ ones
+            left = 1 - matrix(kernel_of(end), at, xs) @ inverse @ ones
             total += weight * (variances + left**2 / (ones @ inverse @ ones) + (means - mean) ** 2)
         return total / sum(weights)
 
@@ -109,7 +102,7 @@ def uncertain(xs, zs, kernel_of, logs, triples, bounds, step=1e-3):
 
 def posterior(xs, zs, kernel, noise, mean, at):
     """Mean and variance at points, given values with noise variances (k,)."""
-    inverse = np.linalg.inv(covariance(xs, xs, kernel) + np.diag(noise))
-    cross = covariance(at, xs, kernel)
+    inverse = np.linalg.inv(matrix(kernel, xs) + np.diag(noise))
+    cross = matrix(kernel, at, xs)
     means = mean + cross @ inverse @ (np.asarray(zs) - mean)
     return means, np.array([kernel(x, x) for x in at]) - np.einsum("ij,jk,ik->i", cross, inverse, cross)

@@ -15,6 +15,15 @@ class TimedGP:
     def __init__(self, gram, epsilon, mean):
         self.gram, self.epsilon, self.mean = np.asarray(gram), epsilon, mean
 
+    def system(self, places, rounds, noise):
+        """Covariance matrix of observations at places in rounds, with their noise."""
+        lag = np.abs(np.subtract.outer(rounds, rounds))
+        return self.gram[np.ix_(places, places)] * (1 - self.epsilon) ** (lag / 2) + np.diag(noise)
+
+    def residuals(self, observations):
+        """Differences of the values from the means of their rounds."""
+        return np.array([y - self.mean(i)[x] for i, (x, y, _) in enumerate(observations, 1)])
+
     def posterior(self, observations, t, pending=(), pending_noise=1.0):
         """Mean and variance (n,) of the function of round t; pending points as observed in round t at their mean."""
         rounds = [*range(1, len(observations) + 1), *[t] * len(pending)]
@@ -22,30 +31,29 @@ class TimedGP:
         noise = [v for _, _, v in observations] + [pending_noise] * len(pending)
         if not places:
             return self.mean(t).copy(), self.gram.diagonal().copy()
-        lag = np.abs(np.subtract.outer(rounds, rounds))
-        system = self.gram[np.ix_(places, places)] * (1 - self.epsilon) ** (lag / 2) + np.diag(noise)
+        system = self.system(places, rounds, noise)
         cross = self.gram[places] * ((1 - self.epsilon) ** (np.abs(np.subtract(rounds, t)) / 2))[:, None]
         solved = np.linalg.solve(system, cross)
         variance = self.gram.diagonal() - np.einsum("ij,ij->j", cross, solved)
         told = len(observations)
-        residuals = np.array([y - self.mean(i)[x] for i, (x, y, _) in enumerate(observations, 1)])
         mean = np.zeros(len(self.gram))
         if told:
-            mean = cross[:told].T @ np.linalg.solve(system[:told, :told], residuals)
+            mean = cross[:told].T @ np.linalg.solve(system[:told, :told], self.residuals(observations))
         return self.mean(t) + mean, np.maximum(variance, 0.0)
 
     def log_likelihood(self, observations):
         """Of all observations at once, by the determinant."""
         if not observations:
             return 0.0
+        places, _, noise = zip(*observations, strict=True)
         rounds = np.arange(1, len(observations) + 1)
-        places = [x for x, _, _ in observations]
-        lag = np.abs(np.subtract.outer(rounds, rounds))
-        system = self.gram[np.ix_(places, places)] * (1 - self.epsilon) ** (lag / 2)
-        system = system + np.diag([v for _, _, v in observations])
-        residuals = np.array([y - self.mean(i)[x] for i, (x, y, _) in enumerate(observations, 1)])
-        _, logdet = np.linalg.slogdet(system)
-        return -(residuals @ np.linalg.solve(system, residuals) + logdet + len(rounds) * log(2 * pi)) / 2
+        return log_density(self.residuals(observations), self.system(places, rounds, noise))
+
+
+def log_density(values, covariance):
+    """Log density of normal values (n,) of mean 0."""
+    _, logdet = np.linalg.slogdet(covariance)
+    return -(values @ np.linalg.solve(covariance, values) + logdet + len(values) * log(2 * pi)) / 2
 
 
 def width(t, size, delta):
@@ -100,7 +108,4 @@ def autoregression_log_likelihood(readings, covariance, epsilon, noise_variance)
     """Of a panel (times, n), from the whole covariance matrix of all its numbers."""
     times, n = readings.shape
     decay = (1 - epsilon) ** (np.abs(np.subtract.outer(np.arange(times), np.arange(times))) / 2)
-    system = np.kron(decay, covariance) + noise_variance * np.eye(times * n)
-    flat = readings.ravel()
-    _, logdet = np.linalg.slogdet(system)
-    return -(flat @ np.linalg.solve(system, flat) + logdet + len(flat) * log(2 * pi)) / 2
+    return log_density(readings.ravel(), np.kron(decay, covariance) + noise_variance * np.eye(times * n))

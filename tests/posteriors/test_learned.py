@@ -7,6 +7,7 @@ import pytest
 import threadpoolctl
 from hypothesis import given
 from hypothesis import strategies as st
+from naive import kernels
 from naive import learned as naive
 
 import scalable_bandits as sb
@@ -83,14 +84,6 @@ def test_transform_beyond_the_observed_values():
     assert transform.inverse(transform(np.array([9.0])))[0] == pytest.approx(9.0)
 
 
-def test_size_of_an_outlier_does_not_matter():
-    y = np.random.default_rng(0).standard_normal(20)
-    y[3] = -10.0
-    moderate = half_ranked(y, np.ones(20))(y)
-    y[3] = -1e12
-    np.testing.assert_allclose(half_ranked(y, np.ones(20))(y), moderate, atol=1e-9)
-
-
 def test_values_that_are_equal():
     ones = np.ones(4)
     assert half_ranked(ones, ones)(ones).tolist() == [0.0] * 4
@@ -115,9 +108,7 @@ def density_at(prior, x, y, logs):
     usual = np.log(0.3 * math.sqrt(2.0) * sides)
     priors = [(logs[0], 0.0, 2.0), *zip(logs[1:3], usual, (1.0, 1.0), strict=True), (logs[3], -8.0, 4.0)]
 
-    def kernel(a, b):
-        return scale * naive.matern52(a, b, lengths)
-
+    kernel = kernels.scaled(scale, kernels.matern52(tuple(lengths)))
     z = naive.half_ranked(y.tolist(), naive.declustered(x, sides))
     return naive.density(x, z, kernel, [noise] * len(y), priors)
 
@@ -133,7 +124,7 @@ def uncertain_at(x, z, policy):
 
     def kernel_of(logs):
         scale, *lengths = np.exp(logs[:-1])
-        return lambda a, b: scale * naive.matern52(a, b, lengths)
+        return kernels.scaled(scale, kernels.matern52(tuple(lengths)))
 
     return naive.uncertain(x, np.array(z), kernel_of, logs, triples, (low, high))
 
@@ -169,9 +160,7 @@ def test_posterior():
     prior = model.learned
     z = naive.half_ranked(function(x).tolist(), naive.declustered(x, (4.0, 0.5)))
 
-    def kernel(a, b):
-        return scale * naive.matern52(a, b, lengths)
-
+    kernel = kernels.scaled(scale, kernels.matern52(tuple(lengths)))
     means, _ = naive.posterior(x, z, kernel, [prior.noise] * 12, prior.mean, at)
     variances = uncertain_at(x, z, policy)(at, means)
     transform = prior.transform
@@ -198,21 +187,6 @@ def test_repeats_are_what_they_would_be_a_little_apart():
     near.tell(x + 1e-6 * rng.random((100, 1)), y)
     assert exact.model.describe().noise == pytest.approx(1.0, abs=0.3)
     assert exact.model.describe().noise == pytest.approx(near.model.describe().noise, rel=0.05)
-
-
-@pytest.mark.slow
-def test_recommendations_of_formulations_in_triplicate():
-    """Errors of what is recommended are as large as it says, where few settings are measured a few times each."""
-    names, missed = [f"formulation {i}" for i in range(8)], 0
-    for seed in range(30):
-        rng = np.random.default_rng(seed)
-        f, space = rng.standard_normal(8), sb.SearchSpace({"name": sb.Categorical(names)})
-        policy = sb.GPEI(space)
-        for i in np.repeat(np.arange(8), 3):
-            policy.tell({"name": names[i]}, f[i] + 0.5 * rng.standard_normal())
-        best = policy.best()
-        missed += abs(best.mean - f[names.index(best.x["name"])]) > 2.0 * best.std
-    assert missed <= 5  # 1.5 expected; more than 5 of 30 at a rate of 5 % in 0.3 % of tests
 
 
 @pytest.mark.filterwarnings("ignore:.*all 24 settings")
@@ -317,15 +291,6 @@ def test_known_noise():
     np.testing.assert_allclose(prior.transform(y), (y - y.mean()) / y.std())
 
 
-def test_a_constant_function():
-    policy = sb.GPEI(BOX)
-    for _ in range(14):
-        policy.tell(policy.ask(), 2.5)
-    mean, std = policy.posterior([0.0, 0.1])
-    assert mean == pytest.approx(2.5)
-    assert std < 1.0
-
-
 # ---- only the observations and their order matter
 
 
@@ -366,18 +331,6 @@ def test_a_restored_policy_goes_on_alike(rounds, monkeypatch):
     second.introduce(np.arange(domain.size), domain.points())
     second.restore(state)
     np.testing.assert_array_equal(asked(first, 4), asked(second, 4))
-
-
-@pytest.mark.slow
-def test_fits_beyond_the_first_observations_are_rare(monkeypatch):
-    monkeypatch.setattr(prior_module, "EVERY", 20)
-    fits = []
-    before = LearnedPrior._fit
-    monkeypatch.setattr(LearnedPrior, "_fit", lambda *a: fits.append(a[2]) or before(*a))
-    asked(sb.GPEI(BOX), 45)
-    assert set(range(11, 21)) <= set(fits)
-    late = [count for count in fits if count > 20]
-    assert late == sorted(set(late))
 
 
 def test_milestones():
@@ -501,18 +454,6 @@ def test_approximate_beside_exact(reach, monkeypatch):
     assert np.abs(found[0] - mean)[good].max() < 0.1 * truth.std()
     assert np.median(found[1][good] / deviation[good]) > 0.9
     assert approximate.best().mean == pytest.approx(exact.best().mean, abs=0.01)
-
-
-def test_weights_beyond_its_reach(reach):
-    """Nearly those that all observations would give, but for a factor."""
-    prior, x = LearnedPrior(BOX, False, None, None, None), BOX.candidates(240, 0).array.copy()
-    x[:120] = [0.5, 0.2] + 0.01 * (x[:120] - [1.0, 0.25])  # half of them at one place
-    x = x[np.random.default_rng(0).permutation(240)]
-    for i in range(240):
-        prior.add(i, 0.0, 0.0)
-    found = prior._weights(240, lambda numbers: x[numbers])
-    exact = np.array(naive.declustered(x.tolist(), [4.0, 0.5]))
-    assert np.corrcoef(np.log(found), np.log(exact))[0, 1] > 0.98
 
 
 @pytest.mark.slow
