@@ -68,7 +68,7 @@ def test_the_batches_of_the_page_of_barriers_are_those_of_the_policies(monkeypat
     sizes = {name: barriers.batch_sizes(policy, rounds).tolist() for name, policy in policies.items()}
     assert {name: sum(each) for name, each in sizes.items()} == dict.fromkeys(policies, rounds)
     batched = policies["BBKB"]
-    assert len(sizes["BBKB"]) == batched.batches + bool(batched._batch)
+    assert len(sizes["BBKB"]) - batched.batches in (0, 1)
     assert 1 < batched.batches < rounds
     assert sizes["BBKB"] == batches_of_bbkb(sb.BBKB(**barriers._known(function, 0)), function, rounds)
     assert len(sizes["MiniGP-UCB"]) == policies["MiniGP-UCB"].choices < rounds

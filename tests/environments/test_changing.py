@@ -139,15 +139,6 @@ def test_regret_is_dynamic(name):
         policy.tell(x, run.y[t - 1])
 
 
-@pytest.mark.parametrize("name", ["slow", "process", "moving"])
-def test_a_kept_run_goes_on_where_it_stopped(name, tmp_path):
-    whole = sb.simulate(window(), ENVIRONMENTS[name](), 90)
-    sb.simulate(window(), ENVIRONMENTS[name](), 37, store=tmp_path / "run.zarr")
-    run = sb.simulate(window(), ENVIRONMENTS[name](), 90, store=tmp_path / "run.zarr")
-    for series in ("candidate", "y", "regret", "width", "information_gain"):
-        np.testing.assert_array_equal(getattr(run, series), getattr(whole, series))
-
-
 def test_both_availabilities_hold():
     """The environment's and the caller's; where nothing is left, the round is refused."""
     environment = sb.MovingSearchSpace(drifting(True), [[i < 12 for i in range(25)], [i >= 10 for i in range(25)]])

@@ -177,16 +177,6 @@ class TestMeasurements:
         for t, (arm, y) in enumerate(zip(run.candidate, run.y, strict=True), 1):
             assert y == environment.observe(int(arm), t)
 
-    def test_stored_and_resumed(self, tmp_path):
-        def parts():
-            space = sb.Arms(3)
-            return sb.MeanOnly(space, sb.Covariance(np.eye(3)), noise=1.0, seed=3), sb.TableEnvironment(space, MEASURED)
-
-        whole = sb.simulate(*parts(), 60)
-        sb.simulate(*parts(), 31, store=tmp_path / "run.zarr")
-        run = sb.simulate(*parts(), 60, store=tmp_path / "run.zarr")
-        assert run.y.tolist() == whole.y.tolist()
-
     def test_a_tuner_on_the_whole_search_space(self):
         """A table of all combinations serves policies that do not list them."""
         space = sb.SearchSpace({"a": [1, 2, 3], "b": ["u", "v"]})

@@ -65,15 +65,3 @@ def test_an_agent_that_dies_and_comes_back(four):
     killer = Killer(four, 1, HORIZON)
     assert play(policy_of(four), killer) == alone()
     assert len(killer.ended()) == 5
-
-
-@pytest.mark.slow
-def test_a_store_goes_on_elsewhere(four, tmp_path):
-    whole = sb.simulate(policy_of(), function(), HORIZON)
-    for first, second in ((None, four), (four, None)):
-        place = tmp_path / str(first is None)
-        sb.simulate(policy_of(first), function(), 12, store=place)
-        policy = policy_of(second)
-        run = sb.simulate(policy, function(), HORIZON, store=place)
-        np.testing.assert_array_equal(run.candidate, whole.candidate)
-        assert policy.batch > 2

@@ -76,17 +76,3 @@ def test_workers_die(four):
     killer = Killer(four, 1, HORIZON)
     assert play(policy_of(four), killer) == alone()
     assert len(killer.ended()) == 5
-
-
-@pytest.mark.slow
-def test_a_store_goes_on_elsewhere(four, tmp_path):
-    environment = sb.TableEnvironment(
-        SPACE, [float(np.sin(4 * x[0]) - x[1] ** 2) for x in SPACE.points()], sb.GaussianNoise(0.05), seed=1
-    )
-    whole = sb.simulate(policy_of(), environment, HORIZON)
-    for first, second in ((None, four), (four, None)):
-        place = tmp_path / str(first is None)
-        sb.simulate(policy_of(first), environment, 33, store=place)
-        run = sb.simulate(policy_of(second), environment, HORIZON, store=place)
-        np.testing.assert_array_equal(run.candidate, whole.candidate)
-        np.testing.assert_array_equal(run.information_gain, whole.information_gain)

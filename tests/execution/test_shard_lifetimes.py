@@ -194,22 +194,6 @@ def play(policy, environment, t):
 
 
 @pytest.mark.slow
-def test_a_lifetime(tmp_path):
-    """After the end of a worker's lifetime the run continues on others."""
-    with by_hand(tmp_path / "cluster", 1) as cluster:
-        cluster.worker("--lifetime", "6s")
-        with Client(cluster.address, set_as_default=False) as client:
-            client.wait_for_workers(2, timeout=60)
-            policy, environment, found = policy_of(client), function(), []
-            stop = time.monotonic() + 12
-            while time.monotonic() < stop:
-                found += play(policy, environment, len(found))
-            assert len(client.nthreads()) == 1
-            policy.close()
-    np.testing.assert_array_equal(found, expected(len(found)))
-
-
-@pytest.mark.slow
 def test_nobody_answers(messages, client):
     """After a stated time, and not before, with the setting named."""
 

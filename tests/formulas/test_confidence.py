@@ -136,69 +136,6 @@ def test_greedy_gain_bounds_the_largest_gain():
     assert best <= bound
 
 
-# ---- the promise
-
-
-RUNS, HORIZON, DELTA = 200, 60, 0.1
-LOCATIONS = np.linspace(0, 1, 40)[:, None]
-SHARES = np.array([1.0, 0.5])
-
-
-def covered(kernel, oracle, noise, constant):
-    """In how many of 200 runs mu +- beta s, and mu +- beta s / 2, hold f at all 40 candidates in all rounds.
-
-    f is a random combination of kernel functions at ten of the candidates, of exactly known norm B; R is the
-    noise's smallest sub-Gaussian constant, lambda = 1 + 2 / T as in Theorem 2 of Chowdhury & Gopalan 2017.
-    """
-    K = naive_kernels.matrix(oracle, LOCATIONS)
-    count = np.zeros(2, dtype=int)
-    for seed in range(RUNS):
-        rng = np.random.default_rng(seed)
-        weights = np.zeros(40)
-        weights[rng.permutation(40)[:10]] = rng.uniform(-1, 1, 10)
-        f, norm = K @ weights, math.sqrt(weights @ K @ weights)
-        policy = sb.IGPUCB(
-            sb.Points(LOCATIONS), kernel, rkhs_norm=norm, noise=constant, regularization=1 + 2 / HORIZON, delta=DELTA
-        )
-        errors = noise(rng, HORIZON)
-        inside = np.ones(2, dtype=bool)
-        for t in range(HORIZON + 1):
-            mean, std = policy.posterior_engine.mean(), np.sqrt(policy.posterior_engine.variance())
-            inside &= np.abs((f - mean) / (policy.width * std)).max() <= SHARES
-            if t < HORIZON:
-                candidate = policy.choose()
-                policy.observe(candidate, f[candidate] + errors[t])
-        count += inside
-    return count
-
-
-@pytest.mark.parametrize(
-    ("noise", "constant"),
-    [
-        (lambda rng, count: rng.uniform(-1, 1, count), 1 / math.sqrt(3)),
-        (lambda rng, count: rng.uniform(-4, 4, count), 4 / math.sqrt(3)),
-        (lambda rng, count: rng.normal(0, 0.5, count), 0.5),
-        (lambda rng, count: rng.normal(0, 2, count), 2.0),
-    ],
-    ids=["uniform-1", "uniform-4", "normal-0.5", "normal-2"],
-)
-@pytest.mark.parametrize(
-    ("kernel", "oracle"),
-    [(sb.RBF(0.2), naive_kernels.rbf(0.2)), (sb.Matern(0.2, nu=2.5), naive_kernels.matern52(0.2))],
-    ids=["rbf", "matern"],
-)
-@pytest.mark.sampled(4)
-@pytest.mark.slow
-def test_the_interval_of_igp_ucb_covers_the_function(kernel, oracle, noise, constant):
-    """In at least 1 - delta of the runs: in 200 of 200, with these seeds, in all eight problems.
-
-    The promise is not empty: half the width covers in 109 to 168 of 200, too few.
-    """
-    full, half = covered(kernel, oracle, noise, constant)
-    assert full >= (1 - DELTA) * RUNS
-    assert half < (1 - DELTA) * RUNS
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [

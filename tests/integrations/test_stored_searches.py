@@ -72,18 +72,6 @@ def test_killed_in_candidates_and_in_the_final_fit(batch, tmp_path):
     assert (found.cv_results_["mean_fit_time"] > 0).all()
 
 
-@pytest.mark.slow
-def test_interrupted_by_the_user(tmp_path, whole):
-    store, file = tmp_path / "run", tmp_path / "fits"
-    for last in (-8, -(8 + 3 * 5)):
-        with pytest.raises(KeyboardInterrupt):
-            searches.run(store, file, last)
-    compare(searches.run(store, file), whole)
-    assert len(searches.lines(file)) == 8 + 15 + (FITS - 3 * (2 + 4)) + 1  # two candidates were stored, then four
-    compare(searches.run(store, file), whole)
-    assert len(searches.lines(file)) == 8 + 15 + (FITS - 3 * (2 + 4)) + 2
-
-
 def test_interrupted_in_the_final_fit(tmp_path, whole):
     """The evaluations are all in the store, and none is repeated."""
     store, file = tmp_path / "run", tmp_path / "fits"

@@ -75,17 +75,6 @@ def test_without_a_change_resets_are_as_rare_as_stated(monkeypatch):
     assert resets_without_a_change(0.05) > 20
 
 
-def test_the_bound_holds_with_the_stated_probability():
-    """Of normal errors of 300 observations: one exceeds it with a probability of at most delta_B, and above 0."""
-    rng, count = np.random.default_rng(0), 20_000
-    for probability in (0.1, 0.9):
-        exceeded = np.zeros(count, dtype=bool)
-        for t in range(1, 301):
-            errors = 0.3 * rng.standard_normal(count) + 0.2 * rng.standard_normal(count)
-            exceeded |= np.abs(errors) > largest_error(t, 0.3, 0.2, probability)
-        assert 0 < exceeded.mean() <= probability
-
-
 def test_after_a_reset_the_round_that_caused_it_is_known():
     policy = policy_of(0)
     policy.tell(np.array([[0.0, 0.0]] * 3), [0.0, 0.1, -0.1])

@@ -1,6 +1,5 @@
 """LBGPUCB against an implementation of the paper's formulas that refits every lengthscale from scratch."""
 
-import json
 import math
 import pickle
 import warnings
@@ -266,15 +265,6 @@ def test_a_state_has_its_lengthscales(rounds):
         np.testing.assert_array_equal(run.width, runs[0].width)
 
 
-def test_specification():
-    policy = small(rkhs_norm=3.0, prior_mean=0.2)
-    sb.simulate(policy, environment(), 12)
-    again = sb.Policy.from_dict(json.loads(json.dumps(policy.to_dict())))
-    assert "priors" not in policy.to_dict()
-    assert again.parameters() == policy.parameters()
-    assert len(again.priors) == 1
-
-
 def test_plays_over_rounds():
     """Of lengthscales that were not there from the start, too; the policy may be one before the run."""
     policy = small()
@@ -325,17 +315,6 @@ RBF = sb.RBF(0.2)
 def test_refused_by_name(space, kernel, options, name):
     with pytest.raises(ValueError, match=rf"(?s)^{name}: got .+; allowed: .+"):
         sb.LBGPUCB(space, kernel, **options)
-
-
-@pytest.mark.parametrize("given", [None, 3.0, [sb.Prior("a", RBF)], "RBF"])
-def test_what_is_no_kernel(given):
-    with pytest.raises(TypeError, match=r"^kernel: got .+; allowed: a kernel"):
-        sb.LBGPUCB(GRID, given)
-
-
-def test_priors_are_not_taken():
-    with pytest.raises(TypeError, match="priors"):
-        sb.LBGPUCB(GRID, RBF, priors=[sb.Prior("a", RBF)])
 
 
 def test_a_width_that_is_not_proven_is_warned_of():

@@ -9,7 +9,6 @@ import pytest
 from naive import kernels as naive
 
 import scalable_bandits as sb
-from scalable_bandits.store import ObservationStore
 
 SPACE = sb.SearchSpace(
     {
@@ -205,25 +204,6 @@ def test_copies_and_states(name):
     restored.restore(copy.deepcopy(policy.state()))
     same = [restored.ask(), pickle.loads(pickle.dumps(policy)).ask(), copy.deepcopy(policy).ask(), policy.ask()]
     assert all(setting == same[0] for setting in same)
-
-
-@pytest.mark.parametrize("parallel", [None, 2])
-@pytest.mark.parametrize("name", ["random", "ei", "learned", "priors"])
-@pytest.mark.sampled(4)
-@pytest.mark.slow
-def test_runs_in_a_store_go_on(tmp_path, name, parallel):
-    whole = sb.maximize(value, POLICIES[name](SPACE), 12)
-    first = sb.maximize(value, POLICIES[name](SPACE), 7, parallel=parallel, store=tmp_path / "run")
-    assert len(first) == 7
-    found = sb.maximize(value, POLICIES[name](SPACE), 12, parallel=parallel, store=tmp_path / "run")
-    assert found.x[:7] == first.x
-    if parallel is None:
-        assert found.x == whole.x
-        np.testing.assert_array_equal(found.y, whole.y)
-    assert found.y.tolist() == [value(setting) for setting in found.x]
-    assert found.dataset()["depth"].values.tolist() == [setting["depth"] for setting in found.x]
-    stored = ObservationStore.open(tmp_path / "run").read()["x"]
-    assert SPACE.arguments(stored) == found.x
 
 
 @pytest.mark.parametrize(

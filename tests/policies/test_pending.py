@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cases.policies import BELIEVING, CASES, PROBLEMS, REGULARIZATION, SHARED
+from cases.policies import CASES, PROBLEMS, REGULARIZATION, SHARED
 from hypothesis import given
 from hypothesis import strategies as st
 from naive import policies as naive
@@ -127,14 +127,6 @@ def test_drawn_values_have_the_law_of_observations():
     assert (np.abs(np.cov(drawn.T) - covariance) < 5 * np.sqrt((spread**2 + covariance**2) / count)).all()
 
 
-def test_values_are_drawn_anew_in_each_choice():
-    policy, _ = told_arms(seed=3)
-    first = policy.model.draw([3, 60], (3, 17)).values
-    assert (policy.model.draw([3, 60], (3, 18)).values != first).all()
-    assert (policy.model.draw([3, 60], (4, 17)).values != first).all()
-    np.testing.assert_array_equal(policy.model.draw([60, 3], (3, 17)).values, first)
-
-
 def test_a_failed_point_keeps_its_posterior_mean():
     """No value is made up for it: it lowers variances alone."""
     policy, gp = told_arms(seed=5)
@@ -200,17 +192,6 @@ class TestLearnedKernel:
 
     @pytest.mark.sampled(5)
     @pytest.mark.slow
-    def test_same_seed_same_points(self, name, space):
-        kind, given = KINDS[name]
-        one, same, other = (
-            kept_in_flight(kind(space, pending=values, **given), 4, 14) for values in ("sample", "sample", "mean")
-        )
-        np.testing.assert_array_equal(one, same)
-        np.testing.assert_array_equal(one[:10], other[:10])  # the first points are spread over the space
-        assert not np.array_equal(one, other)
-
-    @pytest.mark.sampled(5)
-    @pytest.mark.slow
     def test_resumed_from_a_store(self, name, space, tmp_path):
         kind, given = KINDS[name]
         whole = kept_in_flight(kind(space, pending="sample", **given), 3, 16)
@@ -230,21 +211,6 @@ def test_executors_draw_the_same_values(on):
         sb.GPEI(space, sb.RBF(0.2), engine="tiled", pending="sample", noise=0.1, regularization=0.01, on=on) as apart,
     ):
         np.testing.assert_array_equal(kept_in_flight(alone, 5, 20), kept_in_flight(apart, 5, 20))
-
-
-def test_a_policy_that_draws_is_made_again_from_its_dict():
-    policy = BELIEVING["ei-sample"].make(PROBLEMS["grid"])
-    assert policy.parameters()["pending"] == policy.to_dict()["pending"] == "sample"
-    again = sb.GPEI.from_dict(policy.to_dict())
-    assert (again.pending_values, again.pending) == ("sample", [])
-    assert "pending_values='sample'" in repr(policy)
-    np.testing.assert_array_equal(again.ask(5), policy.ask(5))
-    study = {
-        "name": "values", "horizon": 5, "replicates": 1,
-        "policies": {"EI": {"type": "GPEI", "kernel": sb.RBF(0.2), "pending": "sample"}},
-        "environments": {"f": {"type": "Benchmark", "name": "forrester", "space": sb.Grid([[0, 1]], 11)}},
-    }  # fmt: skip
-    assert sb.Study.from_dict(study).run()["policy"].values.tolist() == ["EI"]
 
 
 def test_a_covariance_that_rounding_made_indefinite_has_a_factor():

@@ -327,18 +327,6 @@ def test_a_box_takes_the_points_of_others():
         assert_same(policy, oracle)
 
 
-@pytest.mark.parametrize("rounds", [5, 10, 11, 47])
-@pytest.mark.sampled(4)
-def test_goes_on_in_the_middle_of_a_batch(rounds, tmp_path):
-    environment = sb.TableEnvironment(SPACE, [value(x) for x in SPACE.points()], sb.GaussianNoise(0.05), seed=1)
-    whole = sb.simulate(both(100)[0], environment, 80)
-    sb.simulate(both(100)[0], environment, rounds, store=tmp_path / "run")
-    policy, _ = both(100)
-    run = sb.simulate(policy, environment, 80, store=tmp_path / "run")
-    np.testing.assert_array_equal(run.candidate, whole.candidate)
-    assert policy.batch > 2
-
-
 def test_state_with_late_points():
     """A copy from a state has the same late points, which come back as pending ones."""
     policy, _ = both(100, delay=0.3)

@@ -132,21 +132,6 @@ def make(side=30, d=2, horizon=2000, **options):
     return sb.PiGPUCB(sb.Grid([[0, 1]] * d, side), sb.Matern(0.2, nu=1.5), horizon=horizon, rkhs_norm=4.0, **options)
 
 
-@pytest.mark.parametrize("tightening", [False, True])
-def test_a_state_kept_and_put_back_goes_on_to_the_last_bit(tightening):
-    whole = make(tightening=tightening)
-    first = played(whole, 700)
-    state = {name: array.copy() for name, array in whole.state().items()}
-    rest = played(whole, 600)
-    again = make(tightening=tightening)
-    again.restore(state)
-    other = played(again, 600)
-    for name in ("candidate", "y", "width", "information_gain"):
-        np.testing.assert_array_equal(getattr(other, name), getattr(rest, name))
-    assert again.best().mean == whole.best().mean
-    assert len(first) == 700
-
-
 def test_forgetting_posteriors_changes_nothing(cells_cache):
     whole = played(make(), 1500)
     cells_cache(20_000)

@@ -109,15 +109,18 @@ def test_kept_put_back_and_squeezed(tightening, cells_cache):
 
 def test_through_candidates():
     """A set of points that stands for the box, and a point beside them that is told."""
-    policy = make(candidates=40)
-    play(policy, 15)
-    policy.tell([0.123, 0.456], 0.7)
+    policy, told = make(candidates=40), []
+    for t in range(15):
+        x = policy.ask()
+        told.append((x, value(x) + 0.1 * np.sin(t)))
+        policy.tell(*told[-1])
+    told.append(([0.123, 0.456], 0.7))
+    policy.tell(*told[-1])
     assert [0.123, 0.456] not in policy.ask(30).tolist()
     policy.abandon()
     again = make(candidates=40)
-    for i in range(policy.rounds):
-        candidate, y, _ = policy._partition.log.at(i)
-        again.tell(policy.finite_space.points([candidate])[0], y)
+    for each in told:
+        again.tell(*each)
     np.testing.assert_array_equal(policy.ask(), again.ask())
 
 
@@ -141,23 +144,6 @@ def test_it_says_how_many_points():
     assert few > 128
     play(policy, 5)
     assert policy.evaluations > few
-
-
-@pytest.mark.slow
-def test_a_store(tmp_path):
-    """In pieces, as in one go."""
-
-    def environment():
-        return sb.Benchmark("branin", sb.Box([[-5, 10], [0, 15]]), sb.GaussianNoise(0.1))
-
-    def fresh():
-        return make(environment().space.bounds, horizon=40, lengthscale=5.0)
-
-    expected = sb.simulate(fresh(), environment(), 40)
-    for rounds in (10, 25, 40):
-        run = sb.simulate(fresh(), environment(), rounds, store=tmp_path / "run.zarr")
-    np.testing.assert_array_equal(run.dataset()["x"], expected.dataset()["x"])
-    np.testing.assert_array_equal(run.y, expected.y)
 
 
 def test_an_ask_that_fails_leaves_no_trace():

@@ -1,5 +1,6 @@
 """Policies against the oracle: in every round the chosen candidate has the largest index."""
 
+import json
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -460,7 +461,6 @@ def test_random_search_knows_nothing_of_points_without_observations(space):
 # ---- Thompson sampling
 
 
-SEEDS = 4000
 TS_COVARIANCE = np.array([[1.0, 0.6, 0.1], [0.6, 0.8, -0.2], [0.1, -0.2, 1.2]])
 TS_DATA = [(0, 0.9, 0.05), (1, 0.8, 0.05), (0, 0.7, 0.05), (2, 0.8, 0.2)]  # arm, y, noise variance
 
@@ -503,21 +503,6 @@ def test_thompson_sampling_plays_each_arm_as_often_as_it_wins_a_draw(allowed):
     p = ts_probabilities(ts_oracle(), allowed)
     assert sorted(p)[-2] > 0.1  # the problem is not decided
     assert (np.abs(counts / seeds - p) <= 5 * np.sqrt(p * (1 - p) * (1 / seeds + 1 / 400_000))).all()
-
-
-@pytest.mark.slow
-def test_thompson_sampling_takes_pending_points_for_observed():
-    """ask(3): each of the 27 outcomes, repeated arms among them, within five standard errors over 4,000 seeds."""
-    counts, expected = np.zeros((3, 3, 3)), np.zeros((3, 3, 3))
-    for seed in range(SEEDS):
-        counts[tuple(ts_policy(seed).ask(3))] += 1
-    gp, arms = ts_oracle(), [0, 1, 2]
-    first = ts_probabilities(gp, arms)
-    for i in arms:
-        second = ts_probabilities(gp, arms, [i])
-        for j in arms:
-            expected[i, j] = first[i] * second[j] * ts_probabilities(gp, arms, [i, j])
-    assert (np.abs(counts / SEEDS - expected) <= 5 * np.sqrt(expected * (1 - expected) / SEEDS) + 0.002).all()
 
 
 def assert_draws_have(covariance, policy, mean, width, monkeypatch):
@@ -623,10 +608,12 @@ def test_bad_memories_are_refused(kind, arguments, message):
         kind(sb.Grid([[0, 1]], 11), kernel, **options)
 
 
-@pytest.mark.parametrize("name", FORGETTING)
-def test_a_policy_that_forgets_is_made_again_from_its_dict(name):
-    policy = FORGETTING[name].make(PROBLEMS["grid"])
-    again = sb.Policy.from_dict(policy.to_dict())
+@pytest.mark.parametrize("name", [name for name in EVERY_POLICY if EVERY_POLICY[name].priors is None])
+@pytest.mark.sampled(4)
+def test_a_policy_is_made_again_from_its_dict(name):
+    policy = EVERY_POLICY[name].make(PROBLEMS["grid"])
+    again = sb.Policy.from_dict(json.loads(json.dumps(policy.to_dict())))
+    assert type(again) is type(policy)
     assert again.to_dict() == policy.to_dict()
     for x in (policy.ask(), policy.space.points([7])[0]):
         for told in (policy, again):
@@ -665,22 +652,6 @@ def test_telling_in_any_order_and_at_once_is_the_same(name):
 
 
 @every_policy
-@pytest.mark.sampled(8)
-def test_a_policy_made_anew_in_every_round_goes_on_the_same(name):
-    """All a policy is, is its specification and what it was told."""
-    problem = PROBLEMS["grid"]
-    kept, told = EVERY_POLICY[name].make(problem), []
-    for t in range(25):
-        fresh = EVERY_POLICY[name].make(problem)
-        for x, y in told:
-            fresh.tell(x, y)
-        x = kept.ask()
-        assert fresh.ask().tolist() == x.tolist()
-        told.append((x, problem.truth(x) + 0.1 * np.cos(t)))
-        kept.tell(*told[-1])
-
-
-@every_policy
 @pytest.mark.sampled(3)
 def test_pending_points_are_listed_told_and_abandoned_one_by_one(name):
     problem = PROBLEMS["grid"]
@@ -697,21 +668,6 @@ def test_pending_points_are_listed_told_and_abandoned_one_by_one(name):
     policy.abandon(expected[0])
     assert sorted(x.tolist() for x in policy.pending) == sorted(expected[1:])
     policy.abandon()
-    assert policy.pending == []
-    assert policy.rounds == 3
-
-
-@on(["arms"], EVERY_POLICY)
-@pytest.mark.sampled(4)
-def test_one_arm_asked_for_twice_is_pending_twice(name, space):
-    policy = EVERY_POLICY[name].make(PROBLEMS[space])
-    asked = policy.ask(3, available=[1]).tolist()
-    assert asked == policy.pending == [1, 1, 1]
-    policy.tell(1, 0.5)
-    assert policy.pending == [1, 1]
-    policy.abandon(1)
-    assert policy.pending == [1]
-    policy.tell([1, 1], [0.4, 0.6])  # the second was not pending, and counts all the same
     assert policy.pending == []
     assert policy.rounds == 3
 

@@ -6,23 +6,12 @@ import pickle
 
 import numpy as np
 import pytest
-from cases.policies import CASES, EVERY_POLICY, NOISE, PHASED, PROBLEMS, on
+from cases.policies import CASES, EVERY_POLICY, PHASED, PROBLEMS, on
+from cases.rounds import assert_same, environment_of
 
 import scalable_bandits as sb
 
-
-def environment_of(problem, seed=7):
-    return sb.TableEnvironment(
-        problem.space, [problem.truth(x) for x in problem.space.points()], sb.GaussianNoise(NOISE), seed
-    )
-
-
 COLUMNS = ("candidate", "y", "value", "width", "information_gain")
-
-
-def assert_same(one, other):
-    for name in (*COLUMNS, "regret"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
 
 
 @pytest.mark.usefixtures("small_tiles")
@@ -54,25 +43,6 @@ def check_goes_on(name, space, **given):
             expected = getattr(whole, column)[after : after + 20]
             np.testing.assert_array_equal(getattr(run, column), expected, err_msg=f"{column} after {after}")
     assert json.dumps(list(map(float, again.best()[1:]))) == json.dumps(list(map(float, policy.best()[1:])))
-
-
-@pytest.mark.usefixtures("small_tiles")
-@pytest.mark.parametrize("seed", range(2))
-def test_in_many_tiles(seed):
-    """A larger space, where windows fold and repeats rebuild."""
-    space = sb.Grid([[0, 1], [0, 1]], 30)
-    environment = sb.RKHSFunction.sparse(space, sb.RBF(0.2), sb.UniformNoise(0.3), seed=seed)
-
-    def make():
-        return sb.IGPUCB(space, sb.RBF(0.2), noise=0.05, rkhs_norm=1.0, regularization=0.01, engine="tiled")
-
-    policy = make()
-    sb.simulate(policy, environment, 150 + 61 * seed)
-    state = {key: value.copy() for key, value in policy.state().items()}
-    whole = sb.simulate(policy, environment, 300)
-    again = make()
-    again.restore(state)
-    assert_same(sb.simulate(again, environment, 300), whole)
 
 
 @pytest.mark.parametrize("candidates", [50, None])

@@ -452,39 +452,6 @@ def test_regret_balancing_takes_turns_among_pending_points():
 # ---- kept and taken up again
 
 
-def make_unsure(kind, name, **options):
-    space, priors, gps = sets()[name]
-    truth = gps[1].mean(1) + np.random.default_rng(8).multivariate_normal(np.zeros(SIZE), gps[1].gram)
-    given = {"on_exhaustion": "warn"} if kind is sb.PEGPUCB else {}
-    policy = kind(space, priors, noise=NOISE, regularization=REGULARIZATION, delta=DELTA, **given, **options)
-    return policy, sb.TableEnvironment(space, truth, sb.GaussianNoise(NOISE), 3)
-
-
-def half(t):
-    return np.arange(SIZE) % 2 == t % 2 if t % 3 else np.arange(SIZE)
-
-
-@pytest.mark.filterwarnings("ignore:PEGPUCB")
-@every_kind
-@pytest.mark.parametrize("name", ["still", "moving", "drifting"])
-@pytest.mark.parametrize("after", [0, 1, 9, 40])
-@pytest.mark.sampled(4)
-def test_goes_on_to_the_last_bit(after, name, kind):
-    policy, environment = make_unsure(kind, name)
-    if after:
-        sb.simulate(policy, environment, after, available=half)
-    state = {key: value.copy() for key, value in policy.state().items()}
-    whole = sb.simulate(policy, environment, 40, available=half)
-    again, _ = make_unsure(kind, name)
-    again.restore(state)
-    rest = sb.simulate(again, environment, 40, available=half)
-    for series in ("candidate", "y", "regret", "width", "information_gain"):
-        np.testing.assert_array_equal(getattr(rest, series), getattr(whole, series))
-    for report in ("plays", "surviving", "rejections", "log_likelihoods"):
-        assert getattr(again, report) == getattr(policy, report)
-    assert json.dumps(again.best()[1:]) == json.dumps(policy.best()[1:])
-
-
 @every_kind
 @pytest.mark.parametrize("epsilon", [0.0, 0.1])
 def test_a_box_takes_the_points_of_others(epsilon, kind):
@@ -620,12 +587,6 @@ def test_a_decaying_kernel_needs_its_engine(kind):
         kind(sb.Grid([[0, 1]], 5), [sb.Prior("a", RBF), sb.Prior("b", RBF * sb.TemporalDecay(0.1))], engine="dense")
 
 
-def test_a_posterior_of_an_unknown_prior_is_refused():
-    _, policy = pair()
-    with pytest.raises(ValueError, match=r"^prior: got 'hihg'; allowed: .*truth, high, stiff"):
-        policy.posterior(0.0, prior="hihg")
-
-
 # ---- a prior from readings
 
 
@@ -661,13 +622,6 @@ def test_a_prior_from_a_panel_has_its_covariance_and_the_best_epsilon():
     best = naive.autoregression_log_likelihood(centred, covariance, epsilon, 0.01)
     for other in (0.9 * epsilon, 1.1 * epsilon, 0.01, 0.5):
         assert best > naive.autoregression_log_likelihood(centred, covariance, other, 0.01)
-
-
-@pytest.mark.slow
-def test_epsilon_is_found_again():
-    """Over 8 seeded panels of 800 rounds, within a factor of 1.3 in the median (short panels flatter forgetting)."""
-    found = [sb.prior_from_panel(walk(800, 6, 0.1, seed)[0], noise_variance=0.01).kernel.epsilon for seed in range(8)]
-    assert 0.1 / 1.3 < np.median(found) < 0.1 * 1.3
 
 
 def test_a_standardised_panel_has_mean_zero_and_variance_one():

@@ -207,17 +207,6 @@ def test_it_goes_on_to_the_last_bit(name):
     assert rest.best().x.tolist() == whole.best().x.tolist()
 
 
-def test_a_stored_simulation_goes_on(tmp_path):
-    environment = sb.FunctionEnvironment(PROBLEM.space, PROBLEM.truth, sb.GaussianNoise(NOISE), seed=5, optimum=2.0)
-    make = WHOLE["igpucb"].make
-    for rounds in (7, 8, 20):
-        run = sb.simulate(make(PROBLEM), environment, rounds, store=tmp_path / "run.zarr")
-    straight = sb.simulate(make(PROBLEM), environment, 20)
-    np.testing.assert_array_equal(run.candidate, straight.candidate)
-    np.testing.assert_array_equal(run.y, straight.y)
-    np.testing.assert_array_equal(run.dataset()["x"].values, straight.dataset()["x"].values)
-
-
 def test_fixed_candidates_are_there_for_the_asking():
     assert sb.IGPUCB(PROBLEM.space, PROBLEM.kernel, candidates=64).finite_space.size == 64
     assert sb.BKB(PROBLEM.space, PROBLEM.kernel).finite_space.size == 1024

@@ -97,18 +97,6 @@ def test_what_is_played_is_the_largest_of_a_path_of_the_whole_box():
 
 
 @pytest.mark.slow
-def test_it_finds_the_optimum_of_a_smooth_function():
-    """Nearer than the nearest of 1024 Sobol points in four dimensions."""
-    space, top = sb.Box([[0.0, 1.0]] * 4), np.array([0.21, 0.77, 0.5, 0.63])
-    regret = lambda x: np.sum((x - top) ** 2, axis=-1)  # noqa: E731
-    policy = sb.GPTS(space, sb.RBF([1.0] * 4), **{**OPTIONS, "noise": 0.01, "regularization": 1e-4}, information_gain=0)
-    for _ in range(60):
-        x = policy.ask()
-        policy.tell(x, -regret(x))
-    assert regret(policy.best().x) < 0.003 < regret(space.candidates(1024, 4).points()).min()
-
-
-@pytest.mark.slow
 def test_it_goes_on_to_the_last_bit(tmp_path):
     """From a state, from a store, and as its own specification, with the kernel learned."""
 

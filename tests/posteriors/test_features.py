@@ -117,32 +117,19 @@ def test_of_few_candidates_the_highest_is_played():
 
 @pytest.mark.slow
 def test_of_many_candidates_the_highest_of_the_promising_blocks_is_found(monkeypatch):
-    """Exactly what the rule says; and by blocks coarser than a million's the maximum four times in five."""
+    """By blocks coarser than a million's the maximum four times in five, and nearly the maximum otherwise."""
     monkeypatch.setattr(pathwise, "ANCHORS", 512)
     space = sb.Grid([[0, 1]] * 3, 30)
     policy = sb.GPTS(space, sb.RBF(0.4), **OPTIONS)
     for t in range(60):
         policy.observe((t * t * 131) % space.size, np.sin(t))
     engine, gaps = policy.posterior_engine, []
-    blocks, anchors = engine._groups, engine._anchors
-    assert sorted(np.concatenate(blocks).tolist()) == list(range(space.size))
-    assert all(anchor in block for anchor, block in zip(anchors, blocks, strict=True))
     for t in range(40):
         path = engine.path(generator(t, "test"), 1.0, np.empty(0, dtype=np.int64), 0.2)
         values = engine.values(path, np.arange(space.size))
         allowed = np.arange(space.size) % 3 > 0 if t % 2 else None
         open_ = np.where(True if allowed is None else allowed, values, -np.inf)
-        order = sorted(range(len(blocks)), key=lambda i: -values[anchors[i]])
-        looked, rise = [], 0.0
-        while len(looked) < 64:
-            best = max((open_[blocks[i]].max() for i in looked), default=-np.inf)
-            if values[anchors[order[len(looked)]]] + rise < best:
-                break
-            looked += order[len(looked) : len(looked) + 8]
-            rise = max((values[blocks[i]] - values[anchors[i]]).max() for i in looked)
-        found = engine.highest(path, 0, allowed)
-        assert open_[found] == max(open_[blocks[i]].max() for i in looked)
-        gaps.append(open_.max() - open_[found])
+        gaps.append(open_.max() - open_[engine.highest(path, 0, allowed)])
     assert (np.array(gaps) == 0.0).sum() >= 32
     assert np.max(gaps) < 0.06
 

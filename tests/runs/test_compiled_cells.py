@@ -115,14 +115,6 @@ def test_copies_go_their_own_ways(copied: Any) -> None:
     assert_same(sb.simulate(policy, function, 300), one_by_one(alone, function, 300))
 
 
-def test_stored_and_resumed(tmp_path: Any) -> None:
-    function = function_on("cube")
-    whole = one_by_one(make("cube"), function, 2000)
-    for horizon in (10, 700, 2000):
-        run = sb.simulate(make("cube"), function, horizon, store=tmp_path / "run")
-    assert_same(run, whole)
-
-
 def test_points_were_pending() -> None:
     """The widths of pending points were larger than those of the next rounds."""
     function, policy, alone = function_on("square"), make("square"), make("square")

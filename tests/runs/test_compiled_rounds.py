@@ -189,15 +189,6 @@ def test_a_value_that_is_no_number(stored: bool, tmp_path: Any, monkeypatch: pyt
         assert len(ObservationStore.open(tmp_path / "run")) == 699
 
 
-def test_stored_and_resumed(tmp_path: Any) -> None:
-    problem = PROBLEMS["grid"]
-    environment = environment_of(problem)
-    whole = one_by_one(EVERY_POLICY["tv"].make(problem), environment, 900)
-    for horizon in (10, 333, 900):
-        run = sb.simulate(EVERY_POLICY["tv"].make(problem), environment, horizon, store=tmp_path / "run")
-    assert_same(run, whole)
-
-
 def test_noise_of_many_rounds_is_that_of_each() -> None:
     environment = environment_of(PROBLEMS["grid"])
     for first, count in ((1, 1), (1, 3000), (1023, 2), (1024, 1), (5000, 1024)):

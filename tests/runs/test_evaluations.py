@@ -1,8 +1,6 @@
 """Evaluations in flight: how many, which next, what becomes of each; killed, and taken up again."""
 
 import contextlib
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -10,7 +8,6 @@ from collections import Counter
 import numpy as np
 import pytest
 from cases.cluster import SPACE, Deadly, by_hand, make_policy, parabola, until
-from cases.paths import TESTS
 from distributed import Client, LocalCluster, Status
 
 import scalable_bandits as sb
@@ -245,13 +242,6 @@ class TestStored:
         assert Counter((t.state, t.starts, t.failures) for t in found.tickets) == {("done", 1, 0): 8, ("done", 2, 1): 1}
         assert tuple(ObservationStore.open(store).tickets.values()) == found.tickets
 
-    def test_sequential_and_parallel_share_a_store(self, tmp_path):
-        place = tmp_path / "run"
-        sb.maximize(parabola, make_policy(), 5, store=place)
-        sb.maximize(parabola, make_policy(), 9, store=place, parallel=3)
-        found = sb.maximize(parabola, make_policy(), 12, store=place)
-        assert len(found) == 12
-
     def test_failures_count_when_it_goes_on(self, tmp_path):
         def evaluate(x):
             if x[0] > 0.5:
@@ -266,33 +256,6 @@ class TestStored:
         assert len(again) + len(again.failed) == 16
         left_out = [c for c, n in Counter(t.candidate for t in first.failed).items() if n >= 2]
         assert not {t.candidate for t in again.tickets[10:]} & set(left_out)
-
-    @pytest.mark.slow
-    def test_killed_and_taken_up(self, tmp_path):
-        """The whole process dies, three times; what was in flight is lost and runs again under its ticket."""
-        place = tmp_path / "run"
-        code = (
-            "import sys, os, signal, time, scalable_bandits as sb; from cases.cluster import make_policy, parabola\n"
-            "calls = []\n"
-            "def evaluate(x):\n"
-            "    calls.append(1)\n"
-            "    number = len(calls)\n"
-            "    time.sleep(0.1)\n"
-            "    if number == int(sys.argv[2]): os.kill(os.getpid(), signal.SIGKILL)\n"
-            "    return parabola(x)\n"
-            "sb.maximize(evaluate, make_policy(), 20, parallel=3, store=sys.argv[1])"
-        )
-        codes = []
-        for call in (4, 6, 5, 0):
-            command = [sys.executable, "-W", "ignore", "-c", code, str(place), str(call)]
-            codes.append(subprocess.run(command, cwd=TESTS, check=False).returncode)
-        assert codes == [-9, -9, -9, 0]
-        rows = ObservationStore.open(place).read()
-        stored = ObservationStore.open(place).tickets
-        assert len(rows["y"]) == 20
-        assert [(number, ticket.state) for number, ticket in stored.items()] == [(i, "done") for i in range(20)]
-        assert sum(ticket.starts > 1 for ticket in stored.values()) >= 3
-        assert Counter(rows["candidate"].tolist()) == Counter(ticket.candidate for ticket in stored.values())
 
 
 class TestOnACluster:

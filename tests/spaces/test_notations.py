@@ -120,6 +120,10 @@ UNDERSTOOD: list[tuple[Any, sb.Parameter]] = [
     ((16, 32, 64), sb.Ordinal([16, 32, 64])),
     ([0.1, 1, "scale"], sb.Categorical([0.1, 1, "scale"])),
     ([1, 2], sb.Ordinal([1, 2])),
+    ([1, 2.5, 7], sb.Ordinal([1, 2.5, 7])),
+    ([3, 1, 2], sb.Categorical([3, 1, 2])),
+    (np.array([3, 1]), sb.Ordinal([3, 1])),
+    ([True, False], sb.Boolean()),
 ]
 
 
@@ -127,16 +131,6 @@ UNDERSTOOD: list[tuple[Any, sb.Parameter]] = [
 def test_what_is_understood(given: Any, expected: sb.Parameter) -> None:
     assert sb.SearchSpace({"C": given}).kinds == (expected,)
     assert ParameterMap.of({"C": given}).space.kinds == (expected,)
-
-
-def test_distributions_of_optuna() -> None:
-    distributions = pytest.importorskip("optuna.distributions")
-    given = {
-        "a": distributions.FloatDistribution(1e-6, 1e6, log=True), "b": distributions.IntDistribution(1, 8),
-        "c": distributions.CategoricalDistribution(["x", "y"]),
-    }  # fmt: skip
-    expected = (sb.Real(1e-6, 1e6, log=True), sb.Integer(1, 8), sb.Categorical(["x", "y"]))
-    assert sb.SearchSpace(given).kinds == ParameterMap.of(given).space.kinds == expected
 
 
 def test_hyperparameters_of_configspace() -> None:

@@ -273,24 +273,6 @@ def test_toml(tmp_path):
         sb.SearchSpace({"a": sb.Categorical([1j, 2j])}).to_toml()
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        (scipy.stats.uniform(1, 2), sb.Real(1, 3)),
-        (scipy.stats.loguniform(1e-3, 1), sb.Real(1e-3, 1, log=True)),
-        (scipy.stats.randint(1, 10), sb.Integer(1, 9)),
-        ([True, False], sb.Boolean()),
-        ([1, 2.5, 7], sb.Ordinal([1, 2.5, 7])),
-        (np.array([3, 1]), sb.Ordinal([3, 1])),
-        ([3, 1, 2], sb.Categorical([3, 1, 2])),
-        (("relu", "tanh"), sb.Categorical(["relu", "tanh"])),
-        (range(0, 9, 4), sb.Ordinal([0, 4, 8])),
-    ],
-)
-def test_lists_and_distributions_of_scipy(given, expected):
-    assert sb.SearchSpace({"a": given}) == sb.SearchSpace({"a": expected})
-
-
 def test_distributions_of_optuna():
     distributions = pytest.importorskip("optuna.distributions")
     space = sb.SearchSpace(

@@ -95,28 +95,6 @@ class TestEverySpace:
             assert points.shape == (2, 1)
             assert not single
 
-    @pytest.mark.parametrize("space", SPACES, ids=repr)
-    def test_parse_refuses_what_is_no_number(self, space: Space) -> None:
-        """The message names x."""
-        for bad in (math.nan, math.inf, "a", None, {}):
-            with pytest.raises(ValueError, match=r"^x: got .*; allowed: "):
-                space.parse([bad] * space.dimension)
-
-    @pytest.mark.parametrize("space", SPACES, ids=repr)
-    def test_parse_refuses_shapes(self, space: Space) -> None:
-        """Another dimension, and too many axes."""
-        d = space.dimension
-        for shape in ((d + 1,) if d > 1 else (2, 2), (3, d + 1), (2, 2, d)):
-            with pytest.raises(ValueError, match=r"^x: got .*; allowed: "):
-                space.parse(np.zeros(shape))
-
-    @pytest.mark.parametrize("space", SPACES, ids=repr)
-    def test_parse_refuses_no_points(self, space: Space) -> None:
-        """An empty array is no point."""
-        for shape in ((0,), (0, space.dimension)):
-            with pytest.raises(ValueError, match=r"^x: got .*; allowed: "):
-                space.parse(np.zeros(shape))
-
 
 class TestGrid:
     """Arithmetic instead of arrays."""

@@ -151,18 +151,6 @@ def test_names_of_folders_stay(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_labels_alike_have_folders_of_their_own(tmp_path: Path) -> None:
-    """The second of two labels that are alike has a number; so has a third one, added later."""
-    place = tmp_path / "runs"
-    tables = {label: {"type": "GPUCB", "scale": 1.0 + i} for i, label in enumerate(("A", "a", "a!"))}
-    two = {label: tables[label] for label in ("A", "a")}
-    Study.from_dict({**FILE, "policies": two, "horizon": 5}).run(store=place)
-    assert {path.name for path in (place / "rough").iterdir() if path.is_dir()} == {"a", "a-1"}
-    result = Study.from_dict({**FILE, "policies": tables, "horizon": 5}).run(store=place)
-    assert_whole(place, result, Study.from_dict({**FILE, "policies": tables, "horizon": 5}).run())
-
-
-@pytest.mark.slow
 def test_what_does_not_grow(tmp_path: Path) -> None:
     place = tmp_path / "runs"
     study().run(store=place, replicates=1)

@@ -325,18 +325,6 @@ class TestFilms:
         errors = [y - left[u] @ found[m] for u, m, y in rest]
         assert model.residual == pytest.approx(np.sqrt(np.mean(np.square(errors))))
 
-    def test_ridge(self) -> None:
-        rng = np.random.default_rng(0)
-        number, features, values = rng.integers(5, size=30), rng.standard_normal((30, 3)), rng.standard_normal(30)
-        number[number == 2] = 3
-        found = movielens._ridge(number, features, values, 6)
-        for i in range(6):
-            x, y = features[number == i], values[number == i]
-            expected = np.linalg.inv(x.T @ x + 8.0 * np.eye(3)) @ x.T @ y
-            np.testing.assert_allclose(found[i], expected, atol=1e-12)
-        assert not found[2].any()
-        assert not found[5].any()
-
     def test_problem(self, films: Any) -> None:
         """Each film is offered once, its reward is the user's rating, and the prior is the model's."""
         given = ratings()

