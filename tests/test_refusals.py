@@ -143,7 +143,7 @@ CALLS: dict[str, tuple[str, Callable[[Policy, Place], object]]] = {
     "x outside": ("x", lambda p, s: p.tell(s.outside[0], 1.0)),
     "x one outside": ("x", lambda p, s: p.tell([*s.inside, s.outside[-1]], [1.0, 2.0, 3.0, 4.0])),
     "x wrong dimension": ("x", lambda p, s: p.tell([[0.0, 0.0, 0.0]], [1.0])),
-    "x three axes": ("x", lambda p, s: p.tell(np.zeros((1, 2, p.space.dimension)), [1.0, 2.0])),
+    "x three axes": ("x", lambda p, s: p.tell(np.zeros((2, 1, p.space.dimension)), [1.0, 2.0])),
     "x nothing": ("x", lambda p, s: p.tell([], [])),
     "noise zero": ("noise", lambda p, s: p.tell(s.inside[0], 1.0, noise=0.0)),
     "noise negative": ("noise", lambda p, s: p.tell(s.inside, [1.0, 2.0, 3.0], noise=[1.0, 1.0, -1.0])),

@@ -345,7 +345,8 @@ class TestInterrupted:
         def held_back(path, data, synced=True):
             if held := path.parent.name == "y" and first.pop("y", False):
                 if failure is KeyboardInterrupt:
-                    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+                    main = threading.main_thread().ident  # which waits by then
+                    threading.Timer(0.2, signal.pthread_kill, (main, signal.SIGINT)).start()
                 assert go_on.wait(60)
             if failure is OSError and path.parent.name == "candidate" and first.pop("candidate", False):
                 threading.Timer(0.2, go_on.set).start()
