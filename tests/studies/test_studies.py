@@ -10,8 +10,7 @@ import attrs
 import numpy as np
 import pytest
 import xarray
-import zarr
-from cases.measured import DATA, NAMES, first_values
+from cases.measured import DATA, MEASURED, NAMES, first_values
 
 import scalable_bandits as sb
 from scalable_bandits.analysis import means
