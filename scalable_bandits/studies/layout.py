@@ -3,7 +3,7 @@
 An axis on which an environment depends makes a case for each of its values; any other makes a policy for each value, of
 those policies that depend on it. A list of horizons makes a policy for each of those that depend on the horizon, or
 whose environment does; every other policy is played once, up to the longest. What depends on what is seen from the
-problems themselves, made at two values.
+problems themselves, made at the first value and at others until they differ.
 """
 
 from __future__ import annotations
@@ -237,7 +237,10 @@ def lay_out(
     of_cases: dict[str, dict[str, Sequence[Value]]] = {case: {} for case in cases}
     of_policies: dict[str, dict[str, Sequence[Value]]] = {}
     for axis, values in axes.items():
-        moved, differing = _dependent(first, described(horizons[0], {**start, axis: values[1]}))
+        for value in values[1:]:  # two values may mean the same, such as two numbers of arms of one grid
+            moved, differing = _dependent(first, described(horizons[0], {**start, axis: value}))
+            if moved or any(differing.values()):
+                break
         for case in (case for case in cases if moved and (case in moved or differing[case])):
             of_cases[case][axis] = values
         for name in () if moved else set().union(*differing.values()):

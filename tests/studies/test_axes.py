@@ -242,6 +242,13 @@ def test_in_python() -> None:
     assert made.replicate("one", 0, 10).values == {"arms": 3}
 
 
+def test_two_values_that_mean_the_same() -> None:
+    """The first two: that an environment depends on the axis is seen at the third."""
+    result = Study("arms", ("one",), lambda at: build(at._replace(at=(("arms", max(at.values["arms"], 4)),))), 10, 1,
+                   axes={"arms": [3, 4, 6]}).run()  # fmt: skip
+    assert result["arms"].values.tolist() == [3, 4, 6]
+
+
 @pytest.mark.parametrize("stored", [False, True])
 @pytest.mark.sampled(2)
 @pytest.mark.slow
