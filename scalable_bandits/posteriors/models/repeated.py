@@ -107,11 +107,12 @@ class RepeatedModel(Model):
 
     def settle(self) -> None:
         """Condition the engine on the observations that it does not have yet."""
-        repeats, engine = self.repeats, super().engine
+        if not len(self.repeats):
+            return
+        (point,), (average,), (noise_variance,) = (each.tolist() for each in self.repeats.collapsed())
+        super().engine.observe(point, average, noise_variance)
         self.repeats, self._view = CollapsedObservations(), None
-        for point, average, noise_variance in zip(*(each.tolist() for each in repeats.collapsed()), strict=True):
-            engine.observe(point, average, noise_variance)
-            self._columns.clear()
+        self._columns.clear()
 
     def forget(self) -> None:
         super().forget()
