@@ -13,13 +13,15 @@ import importlib
 import inspect
 from abc import ABC
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 import attrs
 import numpy as np
 
 from scalable_bandits.checks import refuse
 from scalable_bandits.identity import MAIN, described, function_name
+
+T = TypeVar("T")
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -67,10 +69,10 @@ def plain(value: Any, array: Callable[[np.ndarray], Any] = _listed, *, named: bo
     TypeError
         If the value contains a function and `named` is not set, because code is never written to a specification.
     """
-    own = isinstance(value, Specification)
+    own = isinstance(value, Describable) and not isinstance(value, type)
     if own or attrs.has(type(value)):
         arguments = value.parameters() if own else _fields(value)
-        told = value.identified if own and named else ()
+        told = getattr(value, "identified", ()) if named else ()
         each = {key: described(v) if key in told else plain(v, array, named=named) for key, v in arguments.items()}
         return {"type": type_name(type(value)), **each}
     if isinstance(value, Mapping):
@@ -194,13 +196,13 @@ def _of_mappings(stored: Mapping[str, Any], given: Mapping[str, Any], name: str,
     """Return the lines of two described objects, or of two dicts `by_name`, of which no key means anything."""
     inside, missing, lines = f"{name}." if name else "", object(), []
     usual = {} if by_name else _defaults(given.get("type"))  # parameters that are newer than the store had these values
-    kind = Specification._registry.get("" if by_name else str(given.get("type")), Specification)
+    kind: Any = REGISTRY.get("" if by_name else str(given.get("type")), Specification)
     for key in [*stored, *(key for key in given if key not in stored)]:
         old, new = stored.get(key, usual.get(key, missing)), given.get(key, missing)
         if missing in (old, new):
             if by_name or not (key == "code" and "function" in stored and "function" in given):  # known by name in one
                 lines += [f"{inside}{key}: stored {_shown(old, missing)}, given {_shown(new, missing)}"]
-        elif key in kind.by_name and isinstance(old, Mapping) and isinstance(new, Mapping):
+        elif key in getattr(kind, "by_name", ()) and isinstance(old, Mapping) and isinstance(new, Mapping):
             lines += _of_mappings(old, new, f"{inside}{key}", by_name=True)
             if key in kind.in_order and set(old) == set(new) and list(old) != list(new):  # a point has no names
                 lines += [f"{inside}{key}: stored in the order {', '.join(old)}; given: {', '.join(new)}"]
@@ -229,7 +231,7 @@ def _may_be_one(name: str, stored: Any, given: Any) -> bool:
 
 def _defaults(kind: Any) -> dict[str, Any]:
     """Return the described defaults of a specification's parameters, by name; an empty dict for other types."""
-    known = Specification._registry.get(kind) if isinstance(kind, str) else None
+    known = REGISTRY.get(kind) if isinstance(kind, str) else None
     if known is None or not attrs.has(known):
         return {}
     fields = [field for field in attrs.fields(known) if field.init and not isinstance(field.default, attrs.Factory)]  # type: ignore[arg-type]
@@ -243,41 +245,94 @@ def _shown(value: Any, missing: object = None) -> str:
     return text if len(text) <= 80 else f"{text[:80]}..."
 
 
+@runtime_checkable
+class Describable(Protocol):
+    """Object that plain data describe: a specification, or a policy."""
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the arguments that rebuild this object, by name."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data (numbers, strings, lists, dicts) from which `rebuilt` makes this object again."""
+
+
+REGISTRY: dict[str, type[Any]] = {}  # classes that plain data can name; foreign ones only after `allow`
+
+
+def register(kind: type[Any]) -> None:
+    """Let plain data name a class of this package; those of others are never rebuilt, unless the user allows it.
+
+    Parameters
+    ----------
+    kind
+        Class of a specification or a policy.
+    """
+    if kind.__module__.partition(".")[0] == __name__.partition(".")[0]:
+        REGISTRY[kind.__name__] = kind
+
+
+def allow(name: str) -> None:
+    """Import a class of the user's, so that plain data can name it; no other class of another package can be named.
+
+    Parameters
+    ----------
+    name
+        Module and name of the class, "module:Class".
+
+    Raises
+    ------
+    ValueError
+        If it cannot be imported, or is no policy, environment, kernel, space or other specification.
+    """
+    kind = imported("classes", name, "a class")
+    if not (isinstance(kind, type) and issubclass(kind, Describable)):
+        refuse("classes", name, "module:Class of a policy, environment, kernel or other specification")
+    REGISTRY[name] = kind
+
+
+def rebuilt(data: Mapping[str, Any], cls: type[T]) -> T:
+    """Rebuild a specification or a policy from a dict.
+
+    Parameters
+    ----------
+    data
+        Dict as `to_dict` returns it, also after conversion to JSON and back.
+    cls
+        Class that the result has, or a base of it.
+
+    Raises
+    ------
+    ValueError
+        If the type or a key is unknown (the message suggests the nearest one), or the type is not a `cls`.
+    """
+    name = data.get("type", cls.__name__)
+    known = {n: k for n, k in REGISTRY.items() if issubclass(k, cls) and _is_value(k)}
+    concrete = {n: k for n, k in known.items() if k is cls or not getattr(k, "runs_programs", False)}
+    if not isinstance(name, str) or name not in concrete:
+        refuse("type", name, known_types(name, concrete))
+    kind = concrete[name]
+    hidden, by_name = getattr(kind, "not_in_data", ()), getattr(kind, "by_name", ())
+    fields = [field for field in inspect.signature(kind).parameters if field not in hidden]
+    values = {key: _rebuild(value, key in by_name) for key, value in data.items() if key != "type"}
+    for key in values:
+        if key not in fields:
+            refuse(f"key of {name}", key, nearest(key, fields))
+    found: T = kind(**values)
+    return found
+
+
 class Specification(ABC):  # noqa: B024 - subclasses declare their own abstract methods
-    """Base class of specifications: conversion to and from dicts, and a registry of classes by name."""
+    """Base class of specifications: conversion to and from dicts."""
 
     __slots__ = ()
     by_name: ClassVar[frozenset[str]] = frozenset()  # parameters that are dicts with names of the user's as keys
     in_order: ClassVar[frozenset[str]] = frozenset()  # those of them whose order means something
     identified: ClassVar[frozenset[str]] = frozenset()  # parameters with values of the user's, all told apart
-    not_in_data: ClassVar[frozenset[str]] = frozenset()  # parameters that no dict sets: they reach other programs
     runs_programs: ClassVar[bool] = False  # whether it is made by `from_dict` of its own class alone
-    _registry: ClassVar[dict[str, type[Specification]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        own = cls.__module__.partition(".")[0] == __name__.partition(".")[0]
-        if own:  # foreign classes are never rebuilt from a dict
-            Specification._registry[cls.__name__] = cls
-
-    @staticmethod
-    def allow(name: str) -> None:
-        """Import a class of the user's, so that `from_dict` makes it; it makes no other class of another package.
-
-        Parameters
-        ----------
-        name
-            Module and name of the class, "module:Class".
-
-        Raises
-        ------
-        ValueError
-            If it cannot be imported, or is no policy, environment, kernel, space or other specification.
-        """
-        kind = imported("classes", name, "a class")
-        if not (isinstance(kind, type) and issubclass(kind, Specification)):
-            refuse("classes", name, "module:Class of a policy, environment, kernel or other specification")
-        Specification._registry[name] = kind
+        register(cls)
 
     def parameters(self) -> dict[str, Any]:
         """Return the arguments that rebuild this object, by name."""
@@ -290,30 +345,8 @@ class Specification(ABC):  # noqa: B024 - subclasses declare their own abstract 
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Rebuild a specification from a dict.
-
-        Parameters
-        ----------
-        data
-            Dict as `to_dict` returns it, also after conversion to JSON and back.
-
-        Raises
-        ------
-        ValueError
-            If the type or a key is unknown (the message suggests the nearest one), or the type is not a `cls`.
-        """
-        name = data.get("type", cls.__name__)
-        known = {n: k for n, k in Specification._registry.items() if issubclass(k, cls) and _is_value(k)}
-        concrete = {n: k for n, k in known.items() if k is cls or not k.runs_programs}
-        if not isinstance(name, str) or name not in concrete:
-            refuse("type", name, known_types(name, concrete))
-        kind = concrete[name]
-        fields = [field for field in inspect.signature(kind).parameters if field not in kind.not_in_data]
-        values = {key: _rebuild(value, key in kind.by_name) for key, value in data.items() if key != "type"}
-        for key in values:
-            if key not in fields:
-                refuse(f"key of {name}", key, nearest(key, fields))
-        return kind(**values)
+        """Rebuild a specification from a dict, which `to_dict` returned; see `rebuilt`."""
+        return rebuilt(data, cls)
 
 
 def known_types(name: Any, known: Iterable[str]) -> str:
@@ -340,7 +373,7 @@ def names_in(described: Mapping[str, Any]) -> frozenset[str]:
         Dict that describes a specification, or any other.
     """
     kind = described.get("type")
-    return Specification._registry[kind].by_name if kind in Specification._registry else frozenset()
+    return getattr(REGISTRY.get(str(kind)), "by_name", frozenset())
 
 
 def _is_value(kind: type) -> bool:
@@ -352,7 +385,7 @@ def _is_value(kind: type) -> bool:
 def _rebuild(value: Any, by_name: bool = False) -> Any:
     """Rebuild the specifications in a value, or in a dict `by_name`, of which no key means anything; lists: tuples."""
     if isinstance(value, Mapping) and "type" in value and not by_name:
-        return Specification.from_dict(value)
+        return rebuilt(value, object)
     if isinstance(value, list):
         return tuple(_rebuild(v) for v in value)
     if isinstance(value, Mapping):

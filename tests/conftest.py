@@ -116,10 +116,10 @@ def registries():
     from scalable_bandits.formulas.confidence import WIDTHS
     from scalable_bandits.posteriors import registry
     from scalable_bandits.posteriors.sampling import features
-    from scalable_bandits.specification import Specification
+    from scalable_bandits.specification import REGISTRY
     from scalable_bandits.studies import Study, builders
 
-    named = registry._engines, features._frequencies, Specification._registry, WIDTHS, builders.BUILDERS, Study.registry
+    named = registry._engines, features._frequencies, REGISTRY, WIDTHS, builders.BUILDERS, Study.registry
     with contextlib.ExitStack() as stack:
         for each in named:
             stack.enter_context(unittest.mock.patch.dict(each))

@@ -5,24 +5,32 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import attrs
 import numpy as np
 from numpy.typing import ArrayLike
 
-from scalable_bandits import checks
+from scalable_bandits import checks, specification
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies.locking import Lock, locked
 from scalable_bandits.policies.measurements import Measuring
 from scalable_bandits.policies.pending import AllFailed, PendingPoints, PointNotPending
 from scalable_bandits.posteriors.placement import Executor, executor
 from scalable_bandits.posteriors.rounds import Columns
-from scalable_bandits.posteriors.state import StateEntry, Stateful, number, value
+from scalable_bandits.posteriors.state import (
+    State,
+    StateEntry,
+    check_state,
+    entries_of,
+    number,
+    restore,
+    state_of,
+    value,
+)
 from scalable_bandits.randomness import derived_seed, generator
 from scalable_bandits.spaces import Domain, Indices, Mask, Space, make_domain
 from scalable_bandits.spaces.domain import CANDIDATES, NumberedPoints
-from scalable_bandits.specification import Specification
 
 
 class Best(NamedTuple):
@@ -66,7 +74,7 @@ MOST_DRAWS = 100  # number of random settings, one of which must not be excluded
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class Policy(Stateful, Specification, AbstractContextManager[Any]):
+class Policy(AbstractContextManager[Any]):
     """Bandit algorithm: `ask` returns the next point, `tell` takes its value; several threads may share one.
 
     Parameters
@@ -601,6 +609,53 @@ class Policy(Stateful, Specification, AbstractContextManager[Any]):
         found = self.learned_observations()
         return None if found is None else found._replace(y=self.oriented(found.y))
 
+    # ---- as data: its parameters, and its state
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        specification.register(cls)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the arguments that make a policy of this specification, by name."""
+        fields = [field for field in attrs.fields(type(self)) if field.init and field.alias not in self.not_in_data]
+        return {field.alias: getattr(self, field.name) for field in fields}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data (numbers, strings, lists, dicts) from which `from_dict` makes a fresh policy."""
+        result: dict[str, Any] = specification.plain(self)
+        return result
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Make a fresh policy from a dict, which `to_dict` returned, also after conversion to JSON and back.
+
+        Raises
+        ------
+        ValueError
+            If the type or a key is unknown (the message suggests the nearest one), or the type is not a `cls`.
+        """
+        return specification.rebuilt(data, cls)
+
+    def state(self) -> State:
+        """Return the arrays (...,) of the state by name; they may be views of arrays that change later."""
+        return state_of(self, entries_of(type(self)))
+
+    def restore(self, state: State) -> None:
+        """Restore from arrays (...,) that `state` returned, of a policy of the same specification.
+
+        Raises
+        ------
+        ValueError
+            If an entry is missing, which is noticed before the policy changes, or has another shape.
+        """
+        entries = entries_of(type(self))
+        check_state(self, entries, state)
+        self.before_restore(state)
+        restore(self, entries, state)
+
+    def before_restore(self, state: State) -> None:
+        """Make room for the arrays (...,) of a state before any entry is restored."""
+
     # ---- recorded, resumed, copied
 
     def record_to(self, recorder: Recorder | None) -> None:
@@ -610,9 +665,6 @@ class Policy(Stateful, Specification, AbstractContextManager[Any]):
     def __getstate__(self) -> dict[str, Any]:
         """Return the state of a copy, without the recorder: a store has one writer."""
         return {**vars(self), "_recorder": None, "on": self._executor.portable}
-
-    def parameters(self) -> dict[str, Any]:
-        return {name: value for name, value in super().parameters().items() if name not in self.not_in_data}
 
     def close(self) -> None:
         """Delete the policy's shards on workers, and stop a cluster that was started for it.

@@ -12,7 +12,7 @@ without dimensions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple
 
@@ -154,6 +154,57 @@ def group(name: str, read: Callable[[Any], State], write: Callable[[Any, State],
     return StateEntry(name, "", None, read, write)
 
 
+def entries_of(kind: type) -> tuple[StateEntry, ...]:
+    """Return all entries of the state of a class, those of base classes first."""
+    return tuple(entry for base in reversed(kind.__mro__) for entry in vars(base).get("STATE", ()))
+
+
+def state_of(owner: Any, entries: Iterable[StateEntry]) -> State:
+    """Return the arrays (...,) of an object's state by name; they may be views of arrays that the object changes later.
+
+    Parameters
+    ----------
+    owner
+        Object with the state.
+    entries
+        Entries of the state.
+    """
+    found: State = {}
+    for entry in entries:
+        held = entry.read(owner)
+        if entry.shape:
+            found[entry.name] = np.asarray(held, dtype=entry.dtype)
+        else:
+            found.update(nested(**{entry.name: held}) if entry.name else held)
+    return found
+
+
+def check_state(owner: Any, entries: Iterable[StateEntry], state: State) -> None:
+    """Raise ValueError if an entry is missing in the arrays (...,) of a state."""
+    missing = [entry.name for entry in entries if entry.shape and entry.name not in state]
+    if missing:
+        checks.refuse("state", sorted(state), f"a state of {type(owner).__name__}, which has {', '.join(missing)}")
+
+
+def restore(owner: Any, entries: Iterable[StateEntry], state: State) -> None:
+    """Restore an object from arrays (...,) that `state_of` returned, of an object of the same specification.
+
+    Parameters
+    ----------
+    owner
+        Object whose state is restored.
+    entries
+        Entries of the state.
+    state
+        Arrays (...,) by name.
+    """
+    for entry in entries:
+        if entry.shape:
+            entry.write(owner, state[entry.name])
+        else:
+            entry.write(owner, part(state, entry.name) if entry.name else state)
+
+
 class Stateful:
     """An object whose state is a declared list of arrays, numbers and members.
 
@@ -167,19 +218,12 @@ class Stateful:
 
     @classmethod
     def state_fields(cls) -> tuple[StateEntry, ...]:
-        """Return all entries of the state, those of base classes first."""
-        return tuple(field for kind in reversed(cls.__mro__) for field in vars(kind).get("STATE", ()))
+        """Return all entries of the state."""
+        return entries_of(cls)
 
     def state(self) -> State:
         """Return the arrays (...,) of the state by name; they may be views of arrays that the object changes later."""
-        found: State = {}
-        for field in self.state_fields():
-            held = field.read(self)
-            if field.shape:
-                found[field.name] = np.asarray(held, dtype=field.dtype)
-            else:
-                found.update(nested(**{field.name: held}) if field.name else held)
-        return found
+        return state_of(self, self.state_fields())
 
     def restore(self, state: State) -> None:
         """Restore from arrays (...,) that `state` returned, of an object of the same specification.
@@ -189,16 +233,10 @@ class Stateful:
         ValueError
             If an entry is missing, which is noticed before the object's own entries change, or has another shape.
         """
-        fields = self.state_fields()
-        missing = [f.name for f in fields if f.shape and f.name not in state]
-        if missing:
-            checks.refuse("state", sorted(state), f"a state of {type(self).__name__}, which has {', '.join(missing)}")
+        entries = self.state_fields()
+        check_state(self, entries, state)
         self.before_restore(state)
-        for field in fields:
-            if field.shape:
-                field.write(self, state[field.name])
-            else:
-                field.write(self, part(state, field.name) if field.name else state)
+        restore(self, entries, state)
         self.after_restore()
 
     def before_restore(self, state: State) -> None:

@@ -18,7 +18,7 @@ from scalable_bandits.runs.result import TuningResult
 from scalable_bandits.runs.simulate import simulate
 from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.spaces import SearchSpace
-from scalable_bandits.specification import Specification, imported, names_in
+from scalable_bandits.specification import allow, imported, names_in
 from scalable_bandits.store import ObservationStore, StoredRun, StoreError
 
 SETTINGS = ("parallel", "on", "retries", "timeout")  # arguments of a tuning run that its store has
@@ -158,7 +158,7 @@ def resume(
         if something has to be named again.
     """
     for name in classes:
-        Specification.allow(name)
+        allow(name)
     if recover or takeover:
         with ObservationStore.open(place, "a", recover=recover, takeover=takeover):
             pass

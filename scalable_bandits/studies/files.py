@@ -14,7 +14,7 @@ from typing import Any
 from scalable_bandits import checks
 from scalable_bandits.posteriors.placement import is_local
 from scalable_bandits.runs.thinning import checked as checked_keep
-from scalable_bandits.specification import Specification, known_types, nearest, plain
+from scalable_bandits.specification import allow, known_types, nearest, plain, rebuilt
 from scalable_bandits.studies.builders import ANALYSES, BUILDERS, ProblemsFromBuilder
 from scalable_bandits.studies.growth import AXES, HORIZON, KEEP, Value
 from scalable_bandits.studies.layout import checked_axes, checked_horizons
@@ -104,7 +104,7 @@ def study_arguments(
     names = {*TEXT, HORIZON, *NUMBERS, "timed", KEEP, AXES, "expected"} - {"builder", "analysis"}
     given = {key: value for key, value in specification.items() if key in names}
     for name in classes:
-        Specification.allow(name)
+        allow(name)
     for values in _values_of_axes(specification):
         at = {**specification, **{key: at_values(specification[key], values) for key in TABLES if key in specification}}
         found = _from_builder(at) if "builder" in specification else _from_tables(at)
@@ -263,7 +263,7 @@ def _check_values(name: str, table: Mapping[str, Any]) -> None:
             _check_keys(f"key of {inside}", value, ("type", "variance"))
         else:
             try:
-                Specification.from_dict(value)
+                rebuilt(value, object)
             except (ValueError, TypeError) as error:
                 raise ValueError(f"{inside}: {error}") from None
 

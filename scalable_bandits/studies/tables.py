@@ -23,7 +23,7 @@ from scalable_bandits.policies import Policy
 from scalable_bandits.posteriors.placement import is_local
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Points
-from scalable_bandits.specification import Specification, nearest
+from scalable_bandits.specification import REGISTRY, allow, nearest, rebuilt
 from scalable_bandits.studies.growth import HORIZON, Value
 from scalable_bandits.studies.runs import Problem, Replicate
 
@@ -88,13 +88,13 @@ def values_in(replicate: Replicate) -> dict[str, Value]:
 
 def environment_kinds() -> dict[str, Callable[..., Environment]]:
     """Return the environments of this package by name, and those of the user's that were allowed."""
-    allowed = {name: kind for name, kind in Specification._registry.items() if ":" in name}
+    allowed = {name: kind for name, kind in REGISTRY.items() if ":" in name}
     return {**ENVIRONMENTS, **{name: kind for name, kind in allowed.items() if issubclass(kind, Environment)}}
 
 
 def policy_kinds() -> dict[str, type[Policy]]:
     """Return the policies of this package by name, and those of the user's that were allowed."""
-    kinds = Specification._registry.items()
+    kinds = REGISTRY.items()
     return {name: kind for name, kind in kinds if issubclass(kind, Policy) and not inspect.isabstract(kind)}
 
 
@@ -137,7 +137,7 @@ class ProblemsFromTables:
     def __call__(self, replicate: Replicate) -> Problem:
         for name in self.classes:  # this may be a worker
             try:
-                Specification.allow(name)
+                allow(name)
             except ValueError as error:
                 if isinstance(error.__context__, ModuleNotFoundError):
                     raise NotOnWorker(error.__context__.name or error) from None
@@ -273,7 +273,7 @@ def _make_value(value: Any, replicate: Replicate) -> Any:
         return random_points(replicate.seed, **{key: part for key, part in value.items() if key != "type"})
     if value["type"] == "GaussianNoise" and "variance" in value:
         return GaussianNoise(float(value["variance"]) ** 0.5)
-    return Specification.from_dict(value)
+    return rebuilt(value, object)
 
 
 def random_points(seed: int, count: int, bounds: Any) -> Points:
@@ -306,4 +306,4 @@ def _argument(key: str, value: Any, derived: DerivedArguments) -> Any:
             checks.refuse(key, value, f"a number, or one of the words; {nearest(value, allowed)}")
     if isinstance(value, list):
         return [_argument("", part, derived) for part in value]
-    return Specification.from_dict(value) if isinstance(value, Mapping) and "type" in value else value
+    return rebuilt(value, object) if isinstance(value, Mapping) and "type" in value else value

@@ -16,7 +16,7 @@ import scalable_bandits as sb
 from scalable_bandits.cli import app
 from scalable_bandits.execution import ClusterError
 from scalable_bandits.runs.resuming import resume
-from scalable_bandits.specification import Specification
+from scalable_bandits.specification import REGISTRY
 from scalable_bandits.studies import Study
 
 MODULE = '''
@@ -153,7 +153,7 @@ def test_a_study_with_own_classes(module: str, tmp_path: Path) -> None:
 def test_a_run_with_own_classes(module: str) -> None:
     Study.load("own.toml", classes=names(module)).run(store="runs", replicates=1)
     for name in names(module):
-        del Specification._registry[name]
+        del REGISTRY[name]
     place = Path("runs/line/greedy/0000")
     assert sb.ObservationStore.open(place).specification["policy"]["type"] == f"{module}:Greedy"
     with pytest.raises(ValueError, match=rf"type: got '{module}:.*allow it: --class"):
