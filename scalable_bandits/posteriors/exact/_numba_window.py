@@ -187,7 +187,7 @@ def dense_play(arrays, rule, game, columns, first):
     return game.noise.shape[0]
 
 
-class Change(NamedTuple):
+class WindowStep(NamedTuple):
     """Observation at a point p, and what the window says of it."""
 
     p: int  # position of p, counted from the first tile held here

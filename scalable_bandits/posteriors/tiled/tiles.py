@@ -42,7 +42,7 @@ from scalable_bandits.posteriors import blas
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.engine import Acquisition, choose
 from scalable_bandits.posteriors.exact import _numba_window as numba_window
-from scalable_bandits.posteriors.exact._numba_window import Change
+from scalable_bandits.posteriors.exact._numba_window import WindowStep
 from scalable_bandits.posteriors.exact.window import PointPosterior, RowBlock, Window, variances
 from scalable_bandits.posteriors.state import State, StateEntry, Stateful, array, group, member, number, value
 from scalable_bandits.posteriors.threads import ThreadTeam
@@ -236,7 +236,7 @@ class Tiles(Stateful):
         column = self._column_cache.columns[self._column_cache.column_of[p] if slot < 0 else 0]
         numba_window.project(window.arrays, rank, slot, at_p.rows)
         before = at_p.variance if slot < 0 else max(float(weights[:rank] @ at_p.rows), 0.0)
-        change = Change(p - held.start, slot, rank, weights, y - at_p.mean, before, noise_variance)
+        change = WindowStep(p - held.start, slot, rank, weights, y - at_p.mean, before, noise_variance)
         window.record(p, change.residual, before + noise_variance, noise_variance)
         mean, variance = self.mean[held], self.variance[held]
 
