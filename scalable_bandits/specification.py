@@ -290,24 +290,24 @@ def allow(name: str) -> None:
     REGISTRY[name] = kind
 
 
-def rebuilt(data: Mapping[str, Any], cls: type[T]) -> T:
+def rebuilt(data: Mapping[str, Any], base: type[T]) -> T:
     """Rebuild a specification or a policy from a dict.
 
     Parameters
     ----------
     data
         Dict as `to_dict` returns it, also after conversion to JSON and back.
-    cls
+    base
         Class that the result has, or a base of it.
 
     Raises
     ------
     ValueError
-        If the type or a key is unknown (the message suggests the nearest one), or the type is not a `cls`.
+        If the type or a key is unknown (the message suggests the nearest one), or the type is not a `base`.
     """
-    name = data.get("type", cls.__name__)
-    known = {n: k for n, k in REGISTRY.items() if issubclass(k, cls) and _is_value(k)}
-    concrete = {n: k for n, k in known.items() if k is cls or not getattr(k, "runs_programs", False)}
+    name = data.get("type", base.__name__)
+    known = {n: k for n, k in REGISTRY.items() if issubclass(k, base) and _is_value(k)}
+    concrete = {n: k for n, k in known.items() if k is base or not getattr(k, "runs_programs", False)}
     if not isinstance(name, str) or name not in concrete:
         refuse("type", name, known_types(name, concrete))
     kind = concrete[name]

@@ -54,6 +54,8 @@ class BBKB(GaussianProcessPolicy):
     ----------
     threshold
         Accumulated variance ratio C > 1 beyond which a batch ends.
+    rkhs_norm, information_gain, confidence
+        Bound B on the RKHS norm of f, information gain and name of the width, as explained at `Confidence`.
 
     Other parameters and their defaults are those of `BKB`.
 

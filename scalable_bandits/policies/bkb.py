@@ -58,8 +58,10 @@ class BKB(GaussianProcessPolicy):
         is exact.
     confidence
         Name of the width: one of `formulas.confidence.WIDTHS`, or "budgeted" for Theorem 2 of the source.
+    rkhs_norm, information_gain
+        Bound B on the RKHS norm of f, and information gain in the width, as explained at `Confidence`.
 
-    Other parameters are those of `Confidence`, `GaussianProcessPolicy` and `Policy`.
+    Other parameters are those of `GaussianProcessPolicy` and `Policy`.
 
     Examples
     --------

@@ -10,21 +10,6 @@ A policy that has these parameters declares them as this file does, and makes it
         def __attrs_post_init__(self) -> None:
             super().__attrs_post_init__()
             self._confidence = Confidence.of(self)
-
-`rkhs_norm` is the bound B on the RKHS norm of f. "double": 1 at first, doubled whenever the observations contradict it
-(Srinivas et al. 2010, section 4: "guess-and-doubling"; here by `confidence.largest_loss`). The last value may be
-smaller than the norm, and the width then narrower than the theorem's.
-
-`information_gain` is the one in the width, in nats: "realised" (of the points played), "greedy" (upper bound over the
-space, Srinivas et al. 2010, section 5.1), a number, or a function of the number of observations in the posterior.
-
-`confidence` names the width: "improved" (Chowdhury & Gopalan 2017, proven for lambda >= 1), "whitehouse" (Whitehouse et
-al. 2023) or "flynn-reeb" (Flynn & Reeb 2024, the narrowest), the last two for any lambda. Policies with a theorem's
-width do not use it.
-
-Without a kernel none of these is used: B and R of a learned model are not known. The width is then that of Theorem 1 of
-Srinivas et al. 2010 on finite spaces of up to a million candidates, and 2 on others, in deviations of the transformed
-y: practice, not a guarantee.
 """
 
 from __future__ import annotations
@@ -95,17 +80,27 @@ class Confidence(Stateful):
     Parameters
     ----------
     norm
-        Present value of B: `rkhs_norm`, or the last of the doubled ones.
+        Present value of the bound B on the RKHS norm of f, the policy's `rkhs_norm`.
     doubles
-        Whether B is doubled when observations contradict it.
-    gain, name
-        Parameters `information_gain` and `confidence`.
+        Whether `rkhs_norm` is "double": B is 1 at first, and doubled whenever the observations contradict it (Srinivas
+        et al. 2010, section 4: "guess-and-doubling"; here by `largest_loss`). The last value may be smaller than the
+        norm, and the width then narrower than the theorem's.
+    gain
+        Information gain in the width, in nats, the policy's `information_gain`: "realised" (of the points played),
+        "greedy" (upper bound over the space, Srinivas et al. 2010, section 5.1), a number, or a function of the number
+        of observations in the posterior.
+    name
+        Name of the width, the policy's `confidence`: "improved" (Chowdhury & Gopalan 2017, proven for lambda >= 1),
+        "whitehouse" (Whitehouse et al. 2023) or "flynn-reeb" (Flynn & Reeb 2024, the narrowest), the last two for any
+        lambda. Policies with a theorem's width do not use it.
     policy
         Name of the policy's class, for messages.
     noise, regularization, delta, seed
         Parameters of the policy.
     practical
-        Width where no kernel is given.
+        Width where no kernel is given, since B and R of a learned model are not known: that of Theorem 1 of Srinivas et
+        al. 2010 on finite spaces of up to a million candidates, and 2 on others, in deviations of the transformed y. It
+        is practice, not a guarantee.
     """
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (number("norm", float), number("_loss", float))

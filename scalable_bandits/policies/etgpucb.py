@@ -68,8 +68,10 @@ class ETGPUCB(GaussianProcessPolicy):
         prior, normal noise of standard deviation R, and lambda = R^2.
     theorem, scale, constants
         Theorem of the width and its parameters, described at `GPUCB`.
+    rkhs_norm, information_gain, confidence
+        Bound B on the RKHS norm of f, information gain and name of the width, as explained at `Confidence`.
 
-    Other parameters are those of `Confidence`, `GaussianProcessPolicy` and `Policy`.
+    Other parameters are those of `GaussianProcessPolicy` and `Policy`.
 
     Attributes
     ----------

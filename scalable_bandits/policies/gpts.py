@@ -29,7 +29,12 @@ from scalable_bandits.spaces import Mask
 class GPTS(SamplePathPolicy):
     """Gaussian-process Thompson sampling.
 
-    Parameters are those of `SamplePathPolicy`, `Confidence`, `GaussianProcessPolicy` and `Policy`.
+    Parameters
+    ----------
+    rkhs_norm, information_gain, confidence
+        Bound B on the RKHS norm of f, information gain and name of the width, as explained at `Confidence`.
+
+    Other parameters are those of `SamplePathPolicy`, `GaussianProcessPolicy` and `Policy`.
 
     Raises
     ------

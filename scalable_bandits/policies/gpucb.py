@@ -42,8 +42,10 @@ class GPUCB(GaussianProcessPolicy):
         Divisor of beta_t; 5 in the paper's experiments.
     constants
         Pair (a, b) in Theorem 2: partial derivatives of f exceed L with probability at most a exp(-(L / b)^2).
+    rkhs_norm, information_gain, confidence
+        Bound B on the RKHS norm of f, information gain and name of the width, as explained at `Confidence`.
 
-    Other parameters are those of `Confidence`, `GaussianProcessPolicy` and `Policy`.
+    Other parameters are those of `GaussianProcessPolicy` and `Policy`.
 
     Raises
     ------

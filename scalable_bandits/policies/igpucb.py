@@ -25,7 +25,12 @@ from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 class IGPUCB(GaussianProcessPolicy):
     """Improved GP-UCB, with the width of Chowdhury & Gopalan 2017.
 
-    Parameters are those of `Confidence`, `GaussianProcessPolicy` and `Policy`.
+    Parameters
+    ----------
+    rkhs_norm, information_gain, confidence
+        Bound B on the RKHS norm of f, information gain and name of the width, as explained at `Confidence`.
+
+    Other parameters are those of `GaussianProcessPolicy` and `Policy`.
 
     Examples
     --------

@@ -34,8 +34,10 @@ class RGPUCB(GaussianProcessPolicy):
         number or function given as `information_gain`, else the greedy bound, which costs as much as T rounds.
     variation_budget
         Sum P_T over rounds of the RKHS norm of f_{t+1} - f_t, for "auto"; 1 if not given.
+    rkhs_norm, information_gain, confidence
+        Bound B on the RKHS norm of f, information gain and name of the width, as explained at `Confidence`.
 
-    Other parameters are those of `Confidence`, `GaussianProcessPolicy` and `Policy`. After a restart the
+    Other parameters are those of `GaussianProcessPolicy` and `Policy`. After a restart the
     posterior is the prior, and `best()` the best point under it.
 
     Raises

@@ -45,8 +45,10 @@ class SWGPUCB(GaussianProcessPolicy):
     width
         Confidence width: "algorithm" for the one in Algorithm 2, "theorem" for the one in Theorem 2, which needs the
         horizon.
+    rkhs_norm, information_gain, confidence
+        Bound B on the RKHS norm of f, information gain and name of the width, as explained at `Confidence`.
 
-    Other parameters are those of `Confidence`, `GaussianProcessPolicy` and `Policy`.
+    Other parameters are those of `GaussianProcessPolicy` and `Policy`.
 
     Raises
     ------

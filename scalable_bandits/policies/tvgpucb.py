@@ -33,8 +33,10 @@ class TVGPUCB(GaussianProcessPolicy):
 
     theorem, scale, constants
         Theorem of the width and its parameters, described at `GPUCB`.
+    rkhs_norm, information_gain, confidence
+        Bound B on the RKHS norm of f, information gain and name of the width, as explained at `Confidence`.
 
-    Other parameters are those of `Confidence`, `GaussianProcessPolicy` and `Policy`.
+    Other parameters are those of `GaussianProcessPolicy` and `Policy`.
 
     Raises
     ------

@@ -34,8 +34,10 @@ class WGPUCB(GaussianProcessPolicy):
     ----------
     eta
         Factor between 0 and 1; about 1 / (1 - eta) rounds are remembered.
+    rkhs_norm, information_gain, confidence
+        Bound B on the RKHS norm of f, information gain and name of the width, as explained at `Confidence`.
 
-    Other parameters are those of `Confidence`, `GaussianProcessPolicy` and `Policy`. A round costs O(m^2 n) on
+    Other parameters are those of `GaussianProcessPolicy` and `Policy`. A round costs O(m^2 n) on
     n candidates, m of which have observations of a weight that is not lost in rounding.
 
     Examples
