@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import attrs
 import numpy as np
@@ -32,9 +32,6 @@ from scalable_bandits.specification import nearest
 
 PRACTICAL_WIDTH = 2.0  # width of a learned model on a space with more candidates than `MANY`
 MANY = 1_000_000
-
-if TYPE_CHECKING:
-    from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 
 Gain = str | float | Callable[[int], float]
 
@@ -119,8 +116,13 @@ class Confidence(Stateful):
     _greedy: GreedyInformationGain | None = attrs.field(init=False, default=None)
 
     @classmethod
-    def of(cls, policy: GaussianProcessPolicy) -> Self:
-        """Return the confidence of a policy with the parameters of this file.
+    def of(cls, policy: Any) -> Self:
+        """Return the confidence of a policy.
+
+        Parameters
+        ----------
+        policy
+            Policy with a Gaussian-process model and the parameters of this file.
 
         Raises
         ------
@@ -128,8 +130,7 @@ class Confidence(Stateful):
             If rkhs_norm="double" or information_gain="greedy" where the function changes over rounds, or
             rkhs_norm="double" where the kernel is learned.
         """
-        given: Any = policy
-        name, gain, doubles = type(policy).__name__, given.gain_source, given.rkhs_norm == "double"
+        name, gain, doubles = type(policy).__name__, policy.gain_source, policy.rkhs_norm == "double"
         if gain == "greedy" and policy.prior_kernel.epsilon:
             allowed = "'realised', a number or a function with TemporalDecay: the greedy bound is for a fixed function"
             checks.refuse("information_gain", gain, allowed)
@@ -144,7 +145,7 @@ class Confidence(Stateful):
             checks.warn(f"{name}: its guarantees assume a known kernel, and refit={policy.refit} learns it")
         known = policy.noise, policy.regularization, policy.delta, policy.seed
         practical = practical_width(policy.domain, policy.delta) if policy.kernel is None else None
-        return cls(1.0 if doubles else given.rkhs_norm, doubles, gain, given.confidence, name, *known, practical)
+        return cls(1.0 if doubles else policy.rkhs_norm, doubles, gain, policy.confidence, name, *known, practical)
 
     def warn_where_unproven(self) -> None:
         """Warn if the width "improved" is used with a lambda for which its theorem does not hold."""
