@@ -42,7 +42,7 @@ class Best(NamedTuple):
 
     @property
     def value(self) -> float:
-        """The mean, under the name that results have for it."""
+        """The mean; `TuningResult` calls it `value`."""
         return self.mean
 
 
@@ -55,7 +55,10 @@ class Observations(NamedTuple):
 
 
 class Recorder(Protocol):
-    """Object that records a policy's pending points and observations; its errors leave the policy unchanged."""
+    """Object that records a policy's pending points and observations.
+
+    Errors that it raises leave the policy unchanged; `told` comes after the change, and raises none.
+    """
 
     def asked(self, pending: Sequence[int]) -> None:
         """Record the candidates that are pending after an `ask`."""
@@ -70,7 +73,7 @@ class Recorder(Protocol):
         """Note that the policy has learned the observations of the last `tells`."""
 
 
-MOST_DRAWS = 100  # number of random settings, one of which must not be excluded
+MOST_DRAWS = 100  # random points that are tried where the chosen one is excluded
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -120,7 +123,7 @@ class Policy(AbstractContextManager[Any]):
         If a number is not finite or not in its range; if the space is not a space, or the kernel not a kernel.
     """
 
-    STATE: ClassVar[tuple[StateEntry, ...]] = (  # without the pending points
+    STATE: ClassVar[tuple[StateEntry, ...]] = (  # without the pending points, which `restore_pending` brings back
         number("rounds", int),
         number("failures", int),
         value(
@@ -129,7 +132,7 @@ class Policy(AbstractContextManager[Any]):
         ),
         StateEntry("added", "(k, d)", float, lambda self: self.domain.added(), lambda self, x: self._restore_added(x)),
     )  # fmt: skip
-    not_in_data: ClassVar[frozenset[str]] = frozenset({"on"})
+    not_in_data: ClassVar[frozenset[str]] = frozenset({"on"})  # parameters that `to_dict` leaves out
     continuous: ClassVar[bool] = False
     sharded: ClassVar[bool] = False
 
@@ -154,7 +157,9 @@ class Policy(AbstractContextManager[Any]):
     _measuring: Measuring = attrs.field(init=False, repr=False)
     _pending: PendingPoints = attrs.field(init=False, factory=PendingPoints, repr=False)
     _recorder: Recorder | None = attrs.field(init=False, default=None, repr=False)
-    _asked: bool = attrs.field(init=False, default=True, repr=False)  # whether the next point to learn was asked for
+    _asked: bool = attrs.field(
+        init=False, default=True, repr=False
+    )  # whether the point that `learn` gets was asked for
 
     def __attrs_post_init__(self) -> None:
         if self.minimize and type(self).best is not Policy.best:
@@ -169,9 +174,10 @@ class Policy(AbstractContextManager[Any]):
         self._executor = executor(self.on)
 
     def _takes_whole_boxes(self) -> bool:
+        """Return whether the policy plays whole boxes: of a `continuous` class a parameter may decide."""
         return self.continuous
 
-    # ---- what a class defines; larger is better in all of it
+    # ---- what a class defines; values are oriented (larger is better) in all of it but `play`
 
     @abstractmethod
     def choose(self, allowed: Mask | None = None) -> int | Floats:
@@ -221,16 +227,16 @@ class Policy(AbstractContextManager[Any]):
         return None
 
     def after_tell(self) -> None:
-        """Look at the observations after a `tell`; simulations do not call it."""
+        """Do what follows a `tell`, such as a warning; simulations do not call it."""
 
     def precheck(self, count: int) -> None:
-        """Evaluate the user's functions for the next `count` rounds, so that their errors come before any change."""
+        """Call the user's functions of the round for the next `count` rounds, so that they raise before any change."""
 
     def extend(self, grown: Domain) -> None:
         """Adapt to a domain with more points, or (after an `ask` that failed) to the previous one; may raise."""
 
     def untold(self) -> Indices:
-        """Return the numbers (k,) of points of a whole box that were asked for and not told; empty on other domains."""
+        """Return the numbers (k,) of points of a whole box without an observation, also abandoned ones; else empty."""
         return np.empty(0, dtype=np.int64)
 
     def play(self, table: Floats, noise: Floats) -> Columns | None:
@@ -353,7 +359,7 @@ class Policy(AbstractContextManager[Any]):
         return self._number(self.choose(allowed))
 
     def _number(self, chosen: int | Floats) -> int:
-        """Return the number of a chosen point: of a candidate, or of a point (d,) of a whole box."""
+        """Return the number of a chosen point; a new point (d,) of a whole box gets the next one."""
         if isinstance(chosen, np.ndarray):
             return int(self._number_points(chosen[None])[0])
         return self._domain.canonical(int(chosen))
@@ -372,7 +378,7 @@ class Policy(AbstractContextManager[Any]):
         for _ in range(MOST_DRAWS):
             if number not in excluded:
                 return number
-            number = self._number(domain.draw_uniform(rng, allowed))  # a whole box may have few settings
+            number = self._number(domain.draw_uniform(rng, allowed))  # a box of named parameters may have few points
         raise AllFailed(f"ask: the evaluation of each of {MOST_DRAWS} random settings has failed")
 
     def tell(self, x: ArrayLike, y: ArrayLike, *, noise: ArrayLike | None = None) -> None:
@@ -397,16 +403,16 @@ class Policy(AbstractContextManager[Any]):
             self._tell(None, x, y, noise)
 
     def _tell(self, asked: bool | None, x: ArrayLike, y: ArrayLike, noise: ArrayLike | None) -> None:
-        """Tell as `tell` does; `asked` says whether the points were asked for, None that the pending ones were.
+        """Tell as `tell` does; the caller holds the lock, or has the policy for itself.
 
-        The caller holds the lock, or is alone.
+        `asked` says whether the points were asked for; None: those that are pending were.
         """
-        points, values, own, variances = self._measuring.measurements(self.space, x, y, noise)
+        points, values, given, variances = self._measuring.measurements(self.space, x, y, noise)
         with self._unchanged_by_errors():
             candidates = self._number_points(points)
             self.precheck(len(values))
             if self._recorder is not None:
-                self._recorder.tells(candidates, points, values, own)
+                self._recorder.tells(candidates, points, values, given)
         for candidate, each, variance in zip(candidates.tolist(), values.tolist(), variances.tolist(), strict=True):
             self._asked = candidate in self._pending.numbers if asked is None else asked
             self.observe(candidate, each, variance)
@@ -420,7 +426,7 @@ class Policy(AbstractContextManager[Any]):
         self._measuring.expect_rounds(rounds)
 
     def _expect_variance(self, largest: float) -> None:
-        """Take note of the largest prior variance; refuse a lambda that is lost in its rounding."""
+        """Refuse a lambda that the largest prior variance's rounding hides; warn if the horizon is too long."""
         self._measuring.expect_variance(largest, self.forgets)
         self._measuring.expect_rounds(self.horizon or 0)
 
@@ -472,7 +478,7 @@ class Policy(AbstractContextManager[Any]):
         self.learn_failure(candidate)
 
     def learn_failure(self, candidate: int) -> None:
-        """Avoid a candidate whose evaluation failed: by default it is excluded and treated as pending."""
+        """Avoid a candidate whose evaluation failed: it is not chosen again, and counts as pending when others are."""
         self._pending = self._pending.failed(candidate)
 
     @contextmanager
@@ -612,6 +618,7 @@ class Policy(AbstractContextManager[Any]):
     # ---- as data: its parameters, and its state
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Register a class of this package, so that `from_dict` finds it by its name."""
         super().__init_subclass__(**kwargs)
         specification.register(cls)
 
@@ -646,7 +653,7 @@ class Policy(AbstractContextManager[Any]):
         Raises
         ------
         ValueError
-            If an entry is missing, which is noticed before the policy changes, or has another shape.
+            If an entry is missing: the policy is unchanged then. If an entry has another shape.
         """
         entries = entries_of(type(self))
         check_state(self, entries, state)
@@ -654,7 +661,7 @@ class Policy(AbstractContextManager[Any]):
         restore(self, entries, state)
 
     def before_restore(self, state: State) -> None:
-        """Make room for the arrays (...,) of a state before any entry is restored."""
+        """Make parts of the sizes that the arrays (...,) of a state have, before these are restored."""
 
     # ---- recorded, resumed, copied
 
@@ -663,7 +670,7 @@ class Policy(AbstractContextManager[Any]):
         self._recorder = recorder
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state of a copy, without the recorder: a store has one writer."""
+        """Return the attributes of a copy: without the recorder, since a store has one writer."""
         return {**vars(self), "_recorder": None, "on": self._executor.portable}
 
     def close(self) -> None:
@@ -678,14 +685,14 @@ class Policy(AbstractContextManager[Any]):
         self.close()
 
     def introduce(self, candidates: Indices, points: Floats) -> None:
-        """Give points (k, d) of a whole box the numbers (k,) of an earlier process; other domains do not change."""
+        """Give points (k, d) of a whole box the numbers (k,) that they had in the run that is resumed."""
         placed = self._domain.placed(candidates, points)
         if placed is not self._domain:
             self._replace_domain(placed)
 
     def _restore_added(self, points: Floats) -> None:
         """Replace the points (k, d) that were told and are not candidates."""
-        if self._domain.size > self._domain.choosable:
+        if self._domain.size > self._domain.choosable:  # it has other points that were only told
             self._domain = make_domain(self.space, self.candidates, self.seed)
         if len(points):
             self._domain = self._domain.grown(points)

@@ -42,7 +42,7 @@ from scalable_bandits.posteriors.rounds import Columns, Game
 from scalable_bandits.posteriors.state import StateEntry
 from scalable_bandits.spaces import Box, Domain, FiniteSpace, Indices, Mask
 
-_SMOOTHNESS: checks.Validator = attrs.validators.optional(checks.positive_or_infinite)
+_valid_nu: checks.Validator = attrs.validators.optional(checks.positive_or_infinite)
 
 
 class CoverElement(NamedTuple):
@@ -111,7 +111,7 @@ class PiGPUCB(Policy):
     prior_mean: float = attrs.field(default=0.0, converter=checks.to_float, validator=checks.number)
     theory: bool = attrs.field(default=False, validator=checks.instance_of(bool, "True or False"))
     tightening: bool = attrs.field(default=False, validator=checks.instance_of(bool, "True or False"))
-    nu: float | None = attrs.field(default=None, converter=checks.to_float, validator=_SMOOTHNESS)
+    nu: float | None = attrs.field(default=None, converter=checks.to_float, validator=_valid_nu)
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -154,6 +154,7 @@ class PiGPUCB(Policy):
         cover: Any = make_cover(space, self._points)  # of the kind that `make` takes
         local = self.on is None or not remote
         posteriors = make(cover, log, tree) if local else RemoteCells(make, cover, log, tree, self._executor)
+        # The compiled loop reaches only cells in this process.
         kind = LoopedPartition if isinstance(posteriors, FiniteCells) and COMPILED else Partition
         return kind(posteriors, self._divisions, self._split_threshold, self.tightening, self._salt)
 
@@ -167,7 +168,7 @@ class PiGPUCB(Policy):
 
     def extend(self, grown: Domain) -> None:
         if not grown.whole_box:
-            self._discard()  # the next partition covers the grown space
+            self._discard()  # the next partition is made when it is used, and covers the grown space
         elif grown.size < self._domain.size:  # after an ask that failed
             self._current_partition().forget_candidates(grown.size)
 

@@ -39,7 +39,7 @@ DEVIATION = UpperConfidence(width=1.0, mean_weight=0.0)
 
 
 class GivenPrior(NamedTuple):
-    """Prior of a model, before hyperparameters are learned."""
+    """Prior of a model as it was given; subclasses of `Model` learn another."""
 
     kernel: Kernel
     mean: Callable[[Floats], Floats]  # prior mean (k,) at points (k, d), in units of y
@@ -51,18 +51,18 @@ class Query(NamedTuple):
     """Circumstances in which the largest index is looked for."""
 
     salt: int = 0  # seed of the hash that breaks ties
-    key: tuple[int, int] = (0, 0)  # seed of a search: the policy's seed and the round
+    key: tuple[int, int] = (0, 0)  # (policy's seed, round), the seed of a search
     allowed: Mask | None = None  # (n,) candidates to choose from; None for all
     pending: Sequence[int] = ()  # numbers of the pending candidates, first those of `draws`
-    draws: Draws | None = None  # values drawn at pending points; the others, or all for None, have posterior means
-    measured: bool = False  # whether the point will be measured, so that one is not chosen that is known well enough
+    draws: Draws | None = None  # values drawn at pending points; a point without one has its posterior mean
+    measured: bool = False  # whether the point will be measured: then points that are known well enough are left out
 
 
 class Candidates:
     """Search of a model that computes the index at all candidates."""
 
     def engine(self, model: Model) -> Engine:
-        """Return an engine of a model's prior without observations."""
+        """Return a new engine of a model's prior, without observations."""
         points = model.domain.coordinates()
         return model.make_engine(model.kernel, points, model.prior_mean(points))
 
@@ -219,10 +219,10 @@ class Model(Stateful):
         self._columns.clear()
 
     def after_round(self, rounds: int) -> None:
-        """Do what is due after so many rounds."""
+        """Do what is due after so many rounds: a model that learns its hyperparameters may fit them."""
 
     def fail(self, candidate: int) -> None:
-        """Take note that the function failed at a candidate."""
+        """Take note that the function failed at a candidate; only a model without a given prior uses it."""
 
     def forget(self) -> None:
         """Forget all observations."""
@@ -295,7 +295,7 @@ class Model(Stateful):
         return False
 
     def likely(self) -> Indices:
-        """Return the numbers (k,) of the points near the best of which a search has more points."""
+        """Return the numbers (k,) of the best points, near which a search looks more closely."""
         return np.flatnonzero(self._queried)
 
     def highest(self, width: float, key: tuple[int, int]) -> float:

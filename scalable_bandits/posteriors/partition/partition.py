@@ -15,12 +15,12 @@ The words of this folder:
     index          mean + width std, which is maximised over all candidates of all cells
     width          B + R sqrt(2 (g + 1 + log term)), g the cell's information gain
     log term       log(N_t / delta) of the round
-    parent index   with tightening: index of each candidate of a cell in its parent when that split; an upper bound now
+    parent index   with tightening: index of a cell's candidates in its parent when that split, an upper bound of theirs
     maximizer      candidate of largest index in a cell; on a box a point (d,)
     winner         maximizer of largest index over all cells, which is played next
-    seeded hash    number of a cell or empty cube: of those whose indices tie, the one of smallest hash is chosen
+    seeded hash    random rank of a cell or empty cube: of those whose indices tie, the one of smallest hash is chosen
     tree           tree of maxima: upper bounds of the cells' indices, and above them the largest bound of each branch
-    slot, leaf     number of a cell in the tree, and the five numbers by which its upper bound is computed
+    slot, leaf     number of a cell in the tree, and the five numbers of its upper bound (columns in `_numba_cells.py`)
     in memory      state of the posteriors that were used last; others are computed again from the observations
     loop cells     cells whose arrays the compiled loop can reach by their addresses (`loop_cache.py`)
     pending        state of a candidate that was asked for and not observed yet
@@ -56,7 +56,7 @@ from scalable_bandits.posteriors.partition.cover import FiniteCover, Place
 from scalable_bandits.posteriors.state import State, Stateful, group, member, value
 from scalable_bandits.spaces import Indices
 
-_splits = plain(numba_cells.splits)
+_splits = plain(numba_cells.splits)  # not compiled
 _LAST_63_BITS = 2**63 - 1  # the numbers that are hashed are signed 64-bit integers
 
 
@@ -144,15 +144,15 @@ class Partition(Stateful):
 
     @property
     def prior_std(self) -> float:
-        """Prior standard deviation of the first candidate played, in units of y."""
+        """Prior standard deviation at the first candidate played, in units of y; of a stationary kernel anywhere."""
         return self._posteriors.prior_std
 
     def _begin(self) -> None:
         """Begin with the first cover."""
-        places = np.flatnonzero(self.cover.filled(self.divisions).ravel())
-        self._empty_cubes = EmptyCubes(places, self._salt, self._is_cell)
+        numbers = np.flatnonzero(self.cover.filled(self.divisions).ravel())
+        self._empty_cubes = EmptyCubes(numbers, self._salt, self._is_cell)
         if not self._posteriors.kernel.stationary:  # the prior differs from point to point: every cube is evaluated
-            for number in places.tolist():
+            for number in numbers.tolist():
                 self._first_cell(self._place(number))
 
     def _is_cell(self, number: int) -> bool:
@@ -173,7 +173,7 @@ class Partition(Stateful):
         return cell
 
     def _register(self, cell: Cell) -> None:
-        """Number a cell and make it known to the cover."""
+        """Give a cell its number and threshold, and find it by its cube from now on."""
         cell.number = len(self.cells)
         cell.split_threshold = self._split_threshold(cell.divisions)
         self.cells.append(cell)
@@ -219,7 +219,7 @@ class Partition(Stateful):
 
     @property
     def present_cells(self) -> Iterable[Cell]:
-        """Cells of the present cover, which has the empty cubes too."""
+        """Cells of the present cover, without its empty cubes."""
         return (cell for cell in self.cells if cell.split < 0)
 
     # ---- observing
@@ -230,6 +230,7 @@ class Partition(Stateful):
         self._winner = None
         for cell in self.cells_holding(candidate):
             will_split = _splits(cell.count, cell.split_threshold)
+            # Without a log term the maximizer is not updated: the posterior of a cell that splits is dropped.
             self._posteriors.observe(cell, candidate, y, noise_variance, None if will_split else log_term)
             cell.data.append(number)
             cell.count += 1
@@ -241,6 +242,7 @@ class Partition(Stateful):
         cell.split, cell.width = self.log.count, self.width(cell.gain, log_term)
         self._tree.remove(cell)
         places, side = list(itertools.product(*((2 * k, 2 * k + 1) for k in cell.place))), 2 * cell.divisions
+        # A child's hash follows from its parent's, so that it does not depend on the order of splits.
         codes = [(cell.seeded_hash ^ k) & _LAST_63_BITS for k in range(1, len(places) + 1)]
         children = [
             Cell(-1, side, place, cell, self.log.count, seeded_hash)

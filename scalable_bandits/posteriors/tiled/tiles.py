@@ -6,9 +6,10 @@ The n x n covariance is never formed. These are the words of this file and of th
     tile         TILE consecutive candidates, near each other in space; the last tile may have fewer
     held here    the tiles that an object computes: all of them, or those of a shard
     shard        some consecutive tiles, perhaps on a worker (`worker.py`), led by a coordinator (`coordinator.py`)
-    window       the last few distinct points observed, with rows R (rank, n); see `exact/window.py`
-    fold         turns the rows of a full window into folded rows, and empties the window
-    folded rows  W (height, n), those of all windows before: K_l(p, x) = k(p, x) - W(p)'W(x)
+    window       the last few distinct points observed, with rows R (rank, n) and gram S; see `exact/window.py`
+    fold         turns the rows of a full window into folded rows chol(S)'R, and empties the window
+    folded rows  W (height, n), those of all windows before
+    K_l          covariance as the window opened: K_l(p, x) = k(p, x) - W(p)'W(x)
     row block    rows of one window, or of all distinct points
     rebuild      replaces all folded rows by one row block
     column       K_l(p, .): covariances of a candidate p with all candidates, as the window opened
@@ -16,10 +17,10 @@ The n x n covariance is never formed. These are the words of this file and of th
     index        acquisition function of each candidate; those of largest index are likely to be observed next
     group        candidates that are neighbours in space; a batch has at most one of each group
     maxima       largest index of each group, and its position
-    finalist     candidate of a shard that may have the largest index of all shards
+    finalist     candidate of a shard that may have the largest index of all shards (`coordinator.py`)
     salt         seed of the hash that breaks ties
 
-A full window is folded into rows F = chol(S)'R. When repeated points have made the folded rows, or the observations,
+When repeated points have made the folded rows, or the observations,
 many more than the distinct points, the rows are rebuilt: the posterior then follows from the collapsed observations,
 and those since.
 
