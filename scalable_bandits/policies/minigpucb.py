@@ -22,7 +22,7 @@ from scalable_bandits.policies.repeated_choice import RepeatedChoice
 class MiniGPUCB(RepeatedChoice, IGPUCB):
     """Improved GP-UCB that plays a chosen point several times before it chooses again.
 
-    Parameters are those of `RepeatedChoice`, `Confidence`, `GaussianProcessPolicy` and `Policy`.
+    Parameters are those of `RepeatedChoice`, `IGPUCB`, `GaussianProcessPolicy` and `Policy`.
 
     Raises
     ------
