@@ -124,7 +124,7 @@ def test_confidence_width(made):
     module = made("confidence width")
     policy = sb.IGPUCB(GRID, sb.RBF(0.5), confidence="kernelized", rkhs_norm=3.0, delta=0.2, noise=0.5)
     assert policy.width == pytest.approx(3.0 + 0.5 * np.sqrt(2 * np.log(5.0)))
-    assert module.kernelized(1.0, 0.2, 3.0, 0.5, 4.0) == pytest.approx(6.0 + 0.5 * np.sqrt(2 * (1 + np.log(5.0))))
+    assert module.kernelized(1.0, 0.2, 3.0, 0.5, 4.0) == pytest.approx(3.0 + 0.25 * np.sqrt(2 * (1 + np.log(5.0))))
 
 
 def test_kernel(made):
@@ -228,3 +228,6 @@ def test_space(made, kind):
     run = sb.simulate(kind(space, sb.RBF(1.0), **KNOWN), world, 60)
     assert world.optimum() == pytest.approx(1.7)
     assert run.regret.min() == pytest.approx(0.0, abs=1e-12)
+    found = sb.maximize(lambda x: float(x @ [1.0, -1.0, 0.5, 0.2]), space, 12)  # kernel and noise are learned
+    assert "x3" in repr(found)
+    assert sb.LBGPUCB(space, sb.RBF(1.0), **KNOWN).ask().shape == (4,)

@@ -171,9 +171,14 @@ class Space(Specification):
         return None
 
     @property
+    def ends(self) -> Floats | None:
+        """Smallest and largest coordinate along each dimension, (d, 2), in units of x; None for arms."""
+        return self.box
+
+    @property
     def side_lengths(self) -> Floats | None:
         """Extent of the space along each dimension, (d,), in units of x; None for arms."""
-        return None if self.box is None else self.box[:, 1] - self.box[:, 0]
+        return None if self.ends is None else self.ends[:, 1] - self.ends[:, 0]
 
     def drawn(self, side: int) -> FiniteSpace:
         """Return points at which to draw a function: a finite space itself; a grid of `side` points a side of a box."""
@@ -182,8 +187,9 @@ class Space(Specification):
     @property
     def axes(self) -> tuple[Axis, ...]:
         """Parameters of the space, or coordinates of its points, as tables and pictures show them."""
-        assert self.box is not None
-        return tuple(Axis(f"x{i}", low, high) for i, (low, high) in enumerate(self.box.tolist()))
+        ends = self.ends
+        assert ends is not None
+        return tuple(Axis(f"x{i}", low, high) for i, (low, high) in enumerate(ends.tolist()))
 
     def spread(self, uniform: Floats) -> Floats:
         """Return points (k, d) that are uniform on the axes' scales, from uniform numbers (k, d) in [0, 1).
@@ -274,6 +280,13 @@ class FiniteSpace(Space):
     def sample(self, seed: int) -> Floats:
         count = min(self.size, SAMPLE)
         return self.points(np.linspace(0, self.size - 1, count).astype(np.int64))
+
+    @property
+    def ends(self) -> Floats | None:
+        if self.box is not None or not self.has_coordinates:
+            return self.box
+        some = self.sample(0)
+        return np.stack([some.min(axis=0), some.max(axis=0)], axis=1)
 
     @property
     def lattice(self) -> tuple[int, ...] | None:

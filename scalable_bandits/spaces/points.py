@@ -85,9 +85,8 @@ class Points(FiniteSpace):
         return np.array([self._rows.get(row.tobytes(), -1) for row in points + 0.0], dtype=np.int64)
 
     @property
-    def axes(self) -> tuple[Axis, ...]:
-        ends = zip(self.array.min(axis=0).tolist(), self.array.max(axis=0).tolist(), strict=True)
-        return tuple(Axis(f"x{i}", low, high) for i, (low, high) in enumerate(ends))
+    def ends(self) -> Floats:
+        return np.stack([self.array.min(axis=0), self.array.max(axis=0)], axis=1)
 
     @property
     def side_lengths(self) -> Floats:
