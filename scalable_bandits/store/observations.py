@@ -12,7 +12,6 @@ import os
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from concurrent.futures import wait
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -379,7 +378,7 @@ class ObservationStore(StoredRun):
                     write_document(self.location, Contents(contents.attributes, state, contents.chunks | copied))
         finally:
             self._writer = 0
-            wait(self.arrays.jobs)
+            self.arrays.close()
             self._ledger.close()
             self.location.unlock()
 
