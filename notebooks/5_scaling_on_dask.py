@@ -130,7 +130,7 @@ sb.plots.scaling(alone, "regret", "round", case="grid, side = 20", ax=right)
 left.set_title("Time per round over the side of the grid")
 right.set_title("Regret over rounds, 20 x 20 candidates")
 for ax in (left, right):
-    ax.legend(frameon=False, title="exponent [95 % interval]")
+    ax.legend(frameon=False, loc="upper left", title="exponent [95 % interval]")
 plt.show()
 
 # %%
