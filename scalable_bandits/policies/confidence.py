@@ -149,7 +149,7 @@ class Confidence(Stateful):
 
     def warn_where_unproven(self) -> None:
         """Warn if the width "improved" is used with a lambda for which its theorem does not hold."""
-        if self.name == "improved" and self.regularization is not None and self.regularization < 1.0:
+        if self.practical is None and self.name == "improved" and self.regularization < 1.0:
             checks.warn(
                 f"{self.policy}: the width 'improved' is proven for regularization >= 1, not for "
                 f"{self.regularization:.3g}; confidence='flynn-reeb' and 'whitehouse' hold for any",

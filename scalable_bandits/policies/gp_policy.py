@@ -362,7 +362,7 @@ class GaussianProcessPolicy(Policy):
 
     @property
     def norm(self) -> float:
-        """Present value of the bound B on the RKHS norm, given or doubled; 0 for a policy without one."""
+        """Present value of the bound B on the RKHS norm, given or doubled; 0 for a policy without a `Confidence`."""
         return self._confidence.norm
 
     @property
