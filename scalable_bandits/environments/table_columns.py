@@ -28,7 +28,7 @@ def read(table: Any) -> pandas.DataFrame:
     Raises
     ------
     ValueError
-        If it is none of these, or there is no row.
+        If the table is of another kind, or has no row.
     ImportError
         If a reader of the file is not installed.
     """

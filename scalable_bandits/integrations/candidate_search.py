@@ -139,7 +139,7 @@ class CandidateSearch:
         return self._unseen(counter)
 
     def _unseen(self, counter: int) -> Setting | None:
-        """Return a random setting that has not been evaluated; None if there is none, or none is found."""
+        """Return a random setting that has not been evaluated; None if all have been, or the draws find no other."""
         rng = generator(self.policy.seed, "settings not evaluated", counter)
         points = self._listed()
         points = self.space.draw(DRAWS, rng, least=0) if points is None else points[rng.permutation(len(points))]

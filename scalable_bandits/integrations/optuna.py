@@ -223,9 +223,9 @@ class BanditSampler(BaseSampler):
         trial
             Trial that ends.
         state
-            How it ends.
+            State in which the trial ends.
         values
-            Values (1,) that it returned, if it did.
+            Values (1,) of the trial; None of one that failed or was pruned.
         """
         self._begun.discard(trial.number)
         with self._lock:

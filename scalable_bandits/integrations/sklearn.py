@@ -143,7 +143,7 @@ class BanditSearchCV(BaseSearchCV):
     policy_ : Policy
         Policy after the search; `policy_.best()` is the candidate of largest posterior mean.
     scorer_, n_splits_, refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
-        As in `RandomizedSearchCV`.
+        Attributes that `RandomizedSearchCV` has, with the same meaning.
 
     Examples
     --------

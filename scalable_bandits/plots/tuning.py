@@ -163,7 +163,7 @@ def importance(found: Policy | TuningResult | Importance, ax: Axes | None = None
     Raises
     ------
     ValueError
-        As in `analysis.importance`.
+        If `analysis.importance` refuses the result or the policy.
     """
     shares = found if isinstance(found, Importance) else analysis.importance(found)
     order = np.argsort(-shares.total, kind="stable")[:MOST_BARS]

@@ -124,9 +124,9 @@ def maximize(
     Parameters
     ----------
     function, space_or_policy, budget, parallel, on, retries, seconds, timeout, store, durability, progress
-        As in `minimize`. A policy that was made with ``minimize=True`` is refused.
+        Arguments of `minimize`. A policy that was made with ``minimize=True`` is refused.
     callbacks, stop, warm_start, seed
-        As in `minimize`.
+        Arguments of `minimize`.
 
     Raises
     ------

@@ -48,7 +48,7 @@ def earlier_observations(given: Any, space: Space, argument: str = "warm_start",
     Raises
     ------
     ValueError
-        If it is none of these, a point is not in the space, or a value is not a finite number.
+        If what was given is of another kind, a point is not in the space, or a value is not a finite number.
     """
     x: Any
     if isinstance(given, TuningResult):

@@ -161,7 +161,7 @@ def check_attributes(name: str, attributes: Any) -> None:
         sound &= all(8 * chunk * math.prod(field.shape) <= LARGEST_CHUNK for field in fields)
         sound &= isinstance(attributes["id"], str) and isinstance(attributes["specification"], dict)
         sound &= isinstance(attributes.get("kind", ""), str) and isinstance(attributes.get("settings", {}), dict)
-        why = "" if sound else "a value in them is none that a run has"
+        why = "" if sound else "one of their values is not one that a run can have"
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         why = f"{type(error).__name__}: {error}"
     if why:
