@@ -9,7 +9,7 @@ import numpy as np
 
 from scalable_bandits._numba_compile import njit
 from scalable_bandits.formulas._numba_widths import error_allowance, unknown_prior
-from scalable_bandits.posteriors._numba_choice import choose, upper_confidence
+from scalable_bandits.posteriors._numba_choice import ALL, SAME, choose, upper_confidence
 from scalable_bandits.posteriors.exact._numba_window import DenseArrays, dense_observe
 
 # Numbers of the policies.
@@ -18,32 +18,20 @@ LIKELIEST = 1  # MLE-GP-UCB
 AVERAGE = 2  # Fully Bayesian GP-UCB
 BALANCING = 3  # Regret balancing
 
-ALL = np.zeros(0, dtype=np.bool_)
-
-
-@njit(cache=True, nogil=True)
-def in_play(tally):
-    """Return the numbers of the priors in play."""
-    return tally.playing[: tally.sizes[0]]
-
 
 @njit(cache=True, nogil=True)
 def pick(tally, scores):
     """Return the prior in play of largest score (|U|,), ties broken by the seeded hash."""
-    playing = in_play(tally)
-    held = np.empty(playing.shape[0])
-    for k in range(playing.shape[0]):
-        held[k] = scores[playing[k]]
-    return playing[choose(held, ALL, playing, tally.salt)[0]]
+    return choose(scores, tally.playing, SAME, tally.salt)[0]
 
 
 @njit(cache=True, nogil=True)
 def likeliest(tally):
     """Return the prior in play of highest marginal likelihood, the first of several."""
-    best = tally.playing[0]
-    for p in in_play(tally):
-        if tally.evidence[p] > tally.evidence[best]:
-            best = p
+    best, highest = -1, -np.inf
+    for p in range(tally.playing.shape[0]):
+        if tally.playing[p] and (best < 0 or tally.evidence[p] > highest):
+            best, highest = p, tally.evidence[p]
     return best
 
 
@@ -57,37 +45,16 @@ def add_play(tally, p, amount, slack, share):
 
 
 @njit(cache=True, nogil=True)
-def row_of(tally, p):
-    """Return the row of prior p among the rejected ones, or the next free row."""
-    row = 0
-    while row < tally.sizes[1] and tally.rejected[row] != p:
-        row += 1
-    return row
-
-
-@njit(cache=True, nogil=True)
-def fewest_plays(tally):
-    """Return the prior in play with the fewest plays."""
-    scores = np.empty(tally.counts.shape[0])
-    for p in in_play(tally):
-        scores[p] = -tally.counts[p]
-    return pick(tally, scores)
-
-
-@njit(cache=True, nogil=True)
 def reject(tally, p, t, statistic, bound):
     """Reject prior p, and take it out of play unless it is the last one."""
-    row = row_of(tally, p)
-    tally.rejected[row] = p
-    tally.rejections[row, 0], tally.rejections[row, 1], tally.rejections[row, 2] = t, statistic, bound
-    tally.sizes[1] = max(tally.sizes[1], row + 1)
-    if tally.sizes[0] > 1:
-        kept = 0
-        for k in range(tally.sizes[0]):
-            if tally.playing[k] != p:
-                tally.playing[kept] = tally.playing[k]
-                kept += 1
-        tally.sizes[0] = kept
+    tally.rejections[p, 0], tally.rejections[p, 1], tally.rejections[p, 2] = t, statistic, bound
+    tally.playing[p] = tally.playing.sum() == 1
+
+
+@njit(cache=True, nogil=True)
+def exhausted(tally):
+    """Return whether every prior has been rejected."""
+    return tally.rejections[:, 0].min() > 0.0
 
 
 @njit(cache=True, nogil=True)
@@ -104,21 +71,12 @@ def add_evidence(tally, learners, y, mean, variance, noise):
 @njit(cache=True, nogil=True)
 def eliminate(tally, t, y, share, mean, std, width, allowance):
     """PE-GP-UCB: credit the prior of largest upper bound at x_t, and reject it if its errors are too large."""
-    upper = np.empty(mean.shape[0])
-    for p in in_play(tally):
-        upper[p] = mean[p] + width * std[p]
-    p = pick(tally, upper)
+    p = pick(tally, mean + width * std)
     add_play(tally, p, y - mean[p], width * std[p], share)  # lines 8, 11
     errors = abs(tally.sums[p])
     bound = math.sqrt(allowance * tally.weights[p]) + tally.slacks[p]
-    if errors > bound and row_of(tally, p) == tally.sizes[1]:  # line 12
+    if errors > bound and tally.rejections[p, 0] == 0.0:  # line 12
         reject(tally, p, t, errors, bound)  # line 13
-
-
-@njit(cache=True, nogil=True)
-def credit_likeliest(tally, y, share):
-    """MLE-GP-UCB: credit the likeliest prior."""
-    add_play(tally, pick(tally, tally.evidence), y, 0.0, share)
 
 
 @njit(cache=True, nogil=True)
@@ -137,14 +95,6 @@ def belief(evidence):
 
 
 @njit(cache=True, nogil=True)
-def credit_all(tally):
-    """Fully Bayesian GP-UCB: credit every prior by its probability."""
-    weights = belief(tally.evidence)
-    for p in range(weights.shape[0]):
-        tally.counts[p] += weights[p]
-
-
-@njit(cache=True, nogil=True)
 def lower_bound(tally, p, allowance):
     """Return the lower bound L_p (line 10) of the mean of f over the plays of prior p."""
     return (tally.sums[p] - math.sqrt(allowance * tally.weights[p])) / tally.counts[p]
@@ -153,9 +103,9 @@ def lower_bound(tally, p, allowance):
 @njit(cache=True, nogil=True)
 def balance(tally, t, y, share, std, width, allowance):
     """Regret balancing: credit the prior with the fewest plays, and reject those whose values are too low."""
-    p = fewest_plays(tally)  # line 3
+    p = pick(tally, -tally.counts)  # line 3
     add_play(tally, p, y, width * std[p], share)  # line 7
-    playing, highest = in_play(tally).copy(), -np.inf
+    playing, highest = np.flatnonzero(tally.playing), -np.inf
     for q in playing:
         if tally.counts[q] == 0.0:  # line 9
             return
@@ -172,9 +122,9 @@ def credit(rule, tally, t, y, share, mean, std, width, allowance):
     if rule == ELIMINATION:
         eliminate(tally, t, y, share, mean, std, width, allowance)
     elif rule == LIKELIEST:
-        credit_likeliest(tally, y, share)
+        add_play(tally, pick(tally, tally.evidence), y, 0.0, share)
     elif rule == AVERAGE:
-        credit_all(tally)
+        tally.counts[:] += belief(tally.evidence)
     else:
         balance(tally, t, y, share, std, width, allowance)
 
@@ -202,24 +152,25 @@ def add(weight, upper, total):
 @njit(cache=True, nogil=True)
 def propose(rule, tally, mean, variance, width, index, total):
     """Return the candidate that the policy with number `rule` plays; `index` and `total` (n,) are scratch space."""
-    salt, numbers, playing = tally.salt, np.zeros(0, dtype=np.int64), in_play(tally)
+    salt, playing = tally.salt, tally.playing
     if rule == AVERAGE:
         weights = belief(tally.evidence)
         total[:] = 0.0
-        for p in playing:
+        for p in range(playing.shape[0]):
             if weights[p] != 0.0:
                 upper_confidence(mean[p], variance[p], width, 1.0, index)
                 add(weights[p], index, total)
-        return choose(total, ALL, numbers, salt)[0]
+        return choose(total, ALL, SAME, salt)[0]
     if rule != ELIMINATION:
-        p = pick(tally, tally.evidence) if rule == LIKELIEST else fewest_plays(tally)
+        p = pick(tally, tally.evidence if rule == LIKELIEST else -tally.counts)
         upper_confidence(mean[p], variance[p], width, 1.0, index)
-        return choose(index, ALL, numbers, salt)[0]
-    candidates, tops = np.empty(playing.shape[0], dtype=np.int64), np.empty(playing.shape[0])
-    for k in range(playing.shape[0]):
-        upper_confidence(mean[playing[k]], variance[playing[k]], width, 1.0, index)
-        candidates[k], tops[k] = choose(index, ALL, numbers, salt)
-    return candidates[choose(tops, ALL, candidates, salt)[0]]
+        return choose(index, ALL, SAME, salt)[0]
+    candidates, tops = np.zeros(playing.shape[0], dtype=np.int64), np.empty(playing.shape[0])
+    for p in range(playing.shape[0]):
+        if playing[p]:
+            upper_confidence(mean[p], variance[p], width, 1.0, index)
+            candidates[p], tops[p] = choose(index, ALL, SAME, salt)
+    return candidates[choose(tops, playing, candidates, salt)[0]]
 
 
 @njit(cache=True, nogil=True)
@@ -237,31 +188,33 @@ def play(rule, constants, tally, stack, learned, game, columns, first):
     """Play rounds from position `first` on, until the windows are full, or no prior is left to PE-GP-UCB.
 
     All priors in play have observed the same, so that their windows have the same points. `learned` (|U|,) is the
-    number of rounds that each prior learnt. Returns the number of rounds played in all, and whether full windows ended
-    the loop.
+    number of rounds that each prior learnt. `constants` are the number of candidates, delta, the divisor of the squared
+    width, and the standard deviation R of the noise. Returns the number of rounds played in all, and whether full
+    windows ended the loop.
     """
     mean, variance = stack.mean, stack.variance
     table, noise, lam = game.table, game.noise, game.noise_variance
+    size, delta, scale, noise_std = constants
     candidates, ys, widths, gains = columns
     count = mean.shape[0]
     index, total = np.empty(mean.shape[1]), np.empty(mean.shape[1])
     means, variances, stds = np.empty(count), np.empty(count), np.empty(count)
-    exhausted = tally.sizes[1] == count
+    before = exhausted(tally)
     for i in range(first, noise.shape[0]):
         t = game.first + i
-        width = unknown_prior(float(t), constants.size, constants.delta) / math.sqrt(constants.scale)
+        width = unknown_prior(float(t), size, delta) / math.sqrt(scale)
         x = propose(rule, tally, mean, variance, width, index, total)
         y = table[x] + noise[i]
         candidates[i], ys[i], widths[i], gains[i] = x, y, width, stack.totals[likeliest(tally), 0]
-        learners = in_play(tally).copy()
+        learners = np.flatnonzero(tally.playing)
         for p in learners:
             means[p], variances[p], stds[p] = mean[p, x], variance[p, x], math.sqrt(variance[p, x])
             if not dense_observe(arrays_of(stack, p), x, y, lam):
                 return i, True
             learned[p] += 1
-        allowance = error_allowance(float(t), float(count), constants.delta, constants.noise)
+        allowance = error_allowance(float(t), float(count), delta, noise_std)
         credit(rule, tally, t, y, 1.0, means, stds, width, allowance)
         add_evidence(tally, learners, y, means, variances, lam)
-        if rule == ELIMINATION and not exhausted and tally.sizes[1] == count:
+        if rule == ELIMINATION and not before and exhausted(tally):
             return i + 1, False
     return game.noise.shape[0], False

@@ -18,7 +18,6 @@ import numpy as np
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies import _numba_priors as numba_priors
 from scalable_bandits.policies.prior_model import PriorShard
-from scalable_bandits.policies.tally import RoundOutcome
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.spaces import Mask
@@ -48,6 +47,3 @@ class FullyBayesianGPUCB(UnknownPriorPolicy):
         numbers = np.flatnonzero(weights).tolist()
         bounds = self._ask_in_round(numbers, PriorShard.upper, self._pending.numbers)
         return choose(numba_priors.average(weights[numbers], np.array(bounds)), self._salt, allowed)[0]  # (2)
-
-    def credit(self, outcome: RoundOutcome) -> None:
-        numba_priors.credit_all(self.tally)

@@ -15,7 +15,6 @@ from typing import ClassVar
 import attrs
 
 from scalable_bandits.policies import _numba_priors as numba_priors
-from scalable_bandits.policies.tally import RoundOutcome
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.spaces import Mask
 
@@ -31,6 +30,3 @@ class MLEGPUCB(UnknownPriorPolicy):
 
     def choose(self, allowed: Mask | None = None) -> int:
         return self.proposals([self.pick(self.tally.evidence)], allowed)[0].candidate  # (1), (2)
-
-    def credit(self, outcome: RoundOutcome) -> None:
-        numba_priors.credit_likeliest(self.tally, outcome.y, outcome.share)

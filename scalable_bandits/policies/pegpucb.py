@@ -24,7 +24,6 @@ import attrs
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies import _numba_priors as numba_priors
-from scalable_bandits.policies.tally import RoundOutcome
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.posteriors.rounds import Columns
 from scalable_bandits.spaces import Mask
@@ -56,7 +55,7 @@ class PEGPUCB(UnknownPriorPolicy):
     (('low',), 1)
     """
 
-    compiled_rule: ClassVar[int | None] = numba_priors.ELIMINATION
+    compiled_rule: ClassVar[int | None] = numba_priors.ELIMINATION  # lines 8, 11-13
 
     on_exhaustion: str = attrs.field(default="raise", validator=checks.one_of(("raise", "warn")))
     _warned_of_exhaustion: bool = attrs.field(init=False, default=False, repr=False)
@@ -65,10 +64,6 @@ class PEGPUCB(UnknownPriorPolicy):
         if self.exhausted:
             self._report_exhaustion()
         return self.best_proposed(self.proposals(self._playing, allowed))  # line 7
-
-    def credit(self, outcome: RoundOutcome) -> None:
-        t = outcome.round
-        numba_priors.eliminate(self.tally, *outcome, self.width_of(t), self.allowance(t))  # lines 8, 11-13
 
     def play(self, table: Floats, noise: Floats) -> Columns | None:
         if self.exhausted:
@@ -89,7 +84,7 @@ class PEGPUCB(UnknownPriorPolicy):
     @property
     def exhausted(self) -> bool:
         """Whether every prior has been rejected."""
-        return bool(self.tally.sizes[1] == len(self.priors))
+        return bool(numba_priors.exhausted(self.tally))
 
     def _rejections_text(self) -> str:
         rejected = (

@@ -21,7 +21,6 @@ import attrs
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies import _numba_priors as numba_priors
-from scalable_bandits.policies.tally import RoundOutcome
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.spaces import Mask
 
@@ -34,7 +33,7 @@ class RegretBalancing(UnknownPriorPolicy):
     its observation will be credited to.
     """
 
-    compiled_rule: ClassVar[int | None] = numba_priors.BALANCING
+    compiled_rule: ClassVar[int | None] = numba_priors.BALANCING  # lines 7-11
 
     def _turn(self, counts: Floats) -> int:
         """Return the prior whose turn it is after these numbers of plays (|U|,)."""
@@ -42,7 +41,3 @@ class RegretBalancing(UnknownPriorPolicy):
 
     def choose(self, allowed: Mask | None = None) -> int:
         return self.proposals([self.turn_after_pending(self._turn)], allowed)[0].candidate  # line 4
-
-    def credit(self, outcome: RoundOutcome) -> None:
-        t, y, share, _, std = outcome
-        numba_priors.balance(self.tally, t, y, share, std, self.width_of(t), self.allowance(t))  # lines 7-11

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.spaces import Indices
+from scalable_bandits.spaces import Indices, Mask
 
 # Fields of a `Tally` that are its state: all but the seed.
-ARRAYS = ("evidence", "counts", "sums", "slacks", "weights", "sizes", "playing", "rejected", "rejections")
+ARRAYS = ("evidence", "counts", "sums", "slacks", "weights", "playing", "rejections")
 
 
 class Rejection(NamedTuple):
@@ -50,10 +50,8 @@ class Tally(NamedTuple):
     sums: Floats  # (|U|,) sums of the errors (or of y), in units of y
     slacks: Floats  # (|U|,) sums of the slacks, in units of y
     weights: Floats  # (|U|,) sums of the shares
-    sizes: Indices  # (2,) number of priors in play, and number r of rejected ones
-    playing: Indices  # (|U|,) numbers of the priors in play, in the first sizes[0] entries
-    rejected: Indices  # (|U|,) numbers of the rejected priors, first rejected first, in the first r entries
-    rejections: Floats  # (|U|, 3) round, statistic and bound of the rejections, in the first r rows
+    playing: Mask  # (|U|,) mask of the priors in play
+    rejections: Floats  # (|U|, 3) round, statistic and bound of each prior's rejection; zeros before it
     salt: np.uint64  # seed of the tie-breaking hash
 
     @classmethod
@@ -68,10 +66,8 @@ class Tally(NamedTuple):
             Seed of the tie-breaking hash.
         """
         evidence, counts, sums, slacks, weights = np.zeros((5, priors))
-        return cls(
-            evidence, counts, sums, slacks, weights, np.array([priors, 0]), np.arange(priors),
-            np.zeros(priors, dtype=np.int64), np.zeros((priors, 3)), np.uint64(salt),
-        )  # fmt: skip
+        playing, rejections = np.ones(priors, dtype=np.bool_), np.zeros((priors, 3))
+        return cls(evidence, counts, sums, slacks, weights, playing, rejections, np.uint64(salt))
 
     def with_prior(self, evidence: float) -> Tally:
         """Return a tally with one more prior, which is in play and has no plays yet.
@@ -87,18 +83,10 @@ class Tally(NamedTuple):
             held = getattr(self, field)
             getattr(grown, field)[: len(held)] = held
         grown.evidence[number] = evidence
-        grown.playing[grown.sizes[0]] = number
-        grown.sizes[0] += 1
         return grown
-
-    @property
-    def in_play(self) -> Indices:
-        """Numbers (k,) of the priors in play."""
-        return self.playing[: self.sizes[0]]
 
     @property
     def out(self) -> dict[int, Rejection]:
         """Rejection by number of the prior, first rejected first."""
-        r = self.sizes[1]
-        rows = zip(self.rejected[:r].tolist(), self.rejections[:r].tolist(), strict=True)
-        return {number: Rejection(int(t), statistic, bound) for number, (t, statistic, bound) in rows}
+        rejected = {p: Rejection(int(t), *of) for p, (t, *of) in enumerate(self.rejections.tolist()) if t}
+        return dict(sorted(rejected.items(), key=lambda each: each[1].round))

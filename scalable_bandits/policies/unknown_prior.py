@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import functools
 import math
-from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Concatenate
 
@@ -38,11 +37,11 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.confidence import error_allowance, unknown_prior_finite
 from scalable_bandits.policies import _numba_priors as numba_priors
 from scalable_bandits.policies.base import Best, Policy
-from scalable_bandits.policies.compiled_priors import Constants, play_priors
 from scalable_bandits.policies.prior_model import PriorShard, PriorSource, Proposal, Setup
 from scalable_bandits.policies.tally import ARRAYS, Rejection, RoundOutcome, Tally
 from scalable_bandits.posteriors import State, check_engine, nested, part
 from scalable_bandits.posteriors.engine import choose
+from scalable_bandits.posteriors.exact.dense import DenseEngine, in_step, stacked
 from scalable_bandits.posteriors.placement import Arguments, Returned, Shards
 from scalable_bandits.posteriors.rounds import Columns, Game
 from scalable_bandits.posteriors.state import StateEntry, copied, group, value
@@ -160,7 +159,7 @@ class UnknownPriorPolicy(Policy):
     @property
     def _playing(self) -> list[int]:
         """Numbers of the priors in play."""
-        numbers: list[int] = self.tally.in_play.tolist()
+        numbers: list[int] = np.flatnonzero(self.tally.playing).tolist()
         return numbers
 
     def _moving_priors(self) -> list[int]:
@@ -186,12 +185,14 @@ class UnknownPriorPolicy(Policy):
 
     # ---- for subclasses
 
-    @abstractmethod
     def credit(self, outcome: RoundOutcome) -> None:
         """Credit an observation to the prior whose turn it is, and reject the priors that it contradicts.
 
-        Information gains, as `_gain_of` returns them, are still those before the observation.
+        Information gains, as `_gain_of` returns them, are still those before the observation. By default the policy's
+        `compiled_rule` credits and rejects.
         """
+        t = outcome.round
+        numba_priors.credit(self.compiled_rule, self.tally, *outcome, self.width_of(t), self.allowance(t))
 
     def width_of(self, t: int) -> float:
         """Return the confidence width beta_t of a round, the same for all priors unless a subclass says otherwise."""
@@ -374,13 +375,25 @@ class UnknownPriorPolicy(Policy):
         rule, models = vars(type(self)).get("compiled_rule"), self._shards.here()  # a subclass may choose differently
         if rule is None or models is None or self._moving_priors() or self._pending.numbers or self._pending.excluded:
             return None
-        constants = Constants(float(self.domain.choosable), self.delta, self.scale, self.noise)
+        playing = self._playing
+        engines = [engine for model in models if type(engine := model.engine) is DenseEngine]
+        if len(engines) < len(models) or not in_step([engines[p] for p in playing]):
+            return None
+        constants = float(self.domain.choosable), self.delta, self.scale, self.noise
         game = Game(self.rounds + 1, table, noise, self.regularization, self._salt)
-        played = play_priors(rule, constants, self.tally, models, game)
-        if played is not None:
-            self.rounds += len(played.ys)
-            self._queried[played.candidates] = True
-            self._gains = {}
+        stack, columns = stacked(engines), Columns.empty(len(noise))
+        learned = np.zeros(len(engines), dtype=np.int64)  # rounds; a prior that is rejected learns no more
+        done, full = numba_priors.play(rule, constants, self.tally, stack, learned, game, columns, 0)
+        while full:
+            for p in self._playing:
+                engines[p].fold()
+            done, full = numba_priors.play(rule, constants, self.tally, stack, learned, game, columns, done)
+        for p in playing:
+            models[p].add_played(columns.part(0, int(learned[p])), self.regularization)
+        played = columns.part(0, done)
+        self.rounds += done
+        self._queried[played.candidates] = True
+        self._gains = {}
         return played
 
     def extend(self, grown: Domain) -> None:
