@@ -114,7 +114,7 @@ class ETGPUCB(GaussianProcessPolicy):
             checks.refuse("refit", self.refit, "None where observations are forgotten")
         super().__attrs_post_init__()
         self._confidence = Confidence.of(self)
-        self.theorem = checked_theorem(self, self.theorem, self.constants)
+        self.theorem = checked_theorem(self)
         if self.rkhs_norm == "double":
             checks.refuse("rkhs_norm", "double", "a number where observations are forgotten")
 
@@ -127,7 +127,7 @@ class ETGPUCB(GaussianProcessPolicy):
         return self.rounds - self.resets[-1] + 1 if self.resets else self.rounds
 
     def width_formula(self) -> Width:
-        return theorem_width(self, self.theorem, self.scale, self.constants)  # (1)
+        return theorem_width(self)  # (1)
 
     def rule(self) -> None:
         """Return None: `learn` may forget."""

@@ -66,23 +66,21 @@ class GPUCB(GaussianProcessPolicy):
         super().__attrs_post_init__()
         self._confidence = Confidence.of(self)
         if self.kernel is not None or self.theorem is not None:
-            self.theorem = checked_theorem(self, self.theorem, self.constants)
+            self.theorem = checked_theorem(self)
 
     def width_formula(self) -> Width:
         if self.kernel is None and self.theorem is None:
             return practical_width(self._domain, self.delta, self.scale)
-        return theorem_width(self, self.theorem, self.scale, self.constants)
+        return theorem_width(self)
 
 
-def checked_theorem(policy: GaussianProcessPolicy, theorem: int | None, constants: tuple[float, float]) -> int:
+def checked_theorem(policy: Any) -> int:
     """Return the number of the theorem of a policy's width, None resolved.
 
     Parameters
     ----------
     policy
-        Policy with the space and delta that the theorem has to hold for.
-    theorem, constants
-        Parameters of `GPUCB`.
+        Policy with the parameters `theorem` and `constants` of `GPUCB`.
 
     Raises
     ------
@@ -90,6 +88,7 @@ def checked_theorem(policy: GaussianProcessPolicy, theorem: int | None, constant
         If the theorem does not hold for the space, or the constants are not positive with a > delta / (4 d).
 
     """
+    theorem, constants = policy.theorem, policy.constants
     if theorem is None:
         theorem = 2 if policy.domain.whole_box else 1
     if theorem == 1 and policy.domain.whole_box:
@@ -102,26 +101,21 @@ def checked_theorem(policy: GaussianProcessPolicy, theorem: int | None, constant
     least = policy.delta / (4.0 * policy.space.model_dimension)
     if theorem == 2 and pair[0] <= least:
         checks.refuse("constants", constants, f"a above delta / (4 d) = {least:.3g}, for Theorem 2")
-    return theorem
+    return int(theorem)
 
 
-def theorem_width(
-    policy: GaussianProcessPolicy, theorem: int | None, scale: float, constants: tuple[float, float]
-) -> Width:
+def theorem_width(policy: Any) -> Width:
     """Return the width sqrt(beta_t / scale) of a policy.
 
     Parameters
     ----------
     policy
-        Policy with the width.
-    theorem, scale, constants
-        Parameters of `GPUCB`.
+        Policy with the parameters `theorem`, `scale` and `constants` of `GPUCB`.
     """
-    space, delta = policy.space, policy.delta
-    if theorem == 1:
+    space, delta, scale = policy.space, policy.delta, policy.scale
+    if policy.theorem == 1:
         return Width(FINITE, (policy.domain.choosable, delta, scale))  # (1)
-    if theorem == 2:
-        lengths = space.side_lengths
-        assert lengths is not None
-        return Width(CONTINUOUS, (space.model_dimension, delta, *constants, float(lengths.max()), scale))  # (1)
+    if policy.theorem == 2:
+        largest = float(space.side_lengths.max())
+        return Width(CONTINUOUS, (space.model_dimension, delta, *policy.constants, largest, scale))  # (1)
     return Width(RKHS, (delta, policy.norm, scale))  # (1)

@@ -50,6 +50,14 @@ def _memory(policy: Any, field: attrs.Attribute[Any], value: Any) -> None:
         checks.refuse("information_gain", policy.gain_source, allowed)
 
 
+def resolved_memory(policy: Any) -> int:
+    """Number of observations that the policy keeps, "auto" resolved."""
+    if policy.memory != "auto":
+        return int(policy.memory)
+    gain = policy._confidence.largest_gain(policy.model, policy.horizon)
+    return memory_length(policy.horizon, gain, policy.variation_budget)
+
+
 # Fields of the policies of limited memory.
 MEMORY: Any = attrs.field(default="auto", converter=checks.to_int, validator=_memory)
 BUDGET: Any = attrs.field(default=None, converter=checks.to_float, validator=attrs.validators.optional(checks.positive))

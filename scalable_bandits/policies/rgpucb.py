@@ -20,7 +20,7 @@ import attrs
 from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.policies.confidence import GAIN, NAME, NORM, Confidence, Gain
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
-from scalable_bandits.policies.limited_memory import BUDGET, MEMORY, memory_length
+from scalable_bandits.policies.limited_memory import BUDGET, MEMORY, resolved_memory
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -65,14 +65,7 @@ class RGPUCB(GaussianProcessPolicy):
         super().__attrs_post_init__()
         self._confidence = Confidence.of(self)
 
-    @functools.cached_property
-    def memory_length(self) -> int:
-        """Number H of rounds between restarts, "auto" resolved."""
-        if self.memory != "auto":
-            return int(self.memory)
-        assert self.horizon is not None
-        gain = self._confidence.largest_gain(self._model, self.horizon)
-        return memory_length(self.horizon, gain, self.variation_budget)
+    memory_length = functools.cached_property(resolved_memory)  # H
 
     @property
     def forgets(self) -> bool:

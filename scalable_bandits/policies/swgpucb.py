@@ -25,7 +25,7 @@ from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.policies.confidence import GAIN, NAME, NORM, Confidence, Gain
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
-from scalable_bandits.policies.limited_memory import BUDGET, MEMORY, memory_length
+from scalable_bandits.policies.limited_memory import BUDGET, MEMORY, resolved_memory
 from scalable_bandits.posteriors import Engine, SlidingWindowEngine
 
 LARGEST_WINDOW = 1e9  # numbers in memory: 8 GB
@@ -89,14 +89,7 @@ class SWGPUCB(GaussianProcessPolicy):
                 "memory", w, f"w with w (w + candidates) up to {LARGEST_WINDOW:.0e}: so many numbers are stored"
             )
 
-    @functools.cached_property
-    def memory_length(self) -> int:
-        """Number w of observations in the window, "auto" resolved."""
-        if self.memory != "auto":
-            return int(self.memory)
-        assert self.horizon is not None
-        gain = self._confidence.largest_gain(self._model, self.horizon)
-        return memory_length(self.horizon, gain, self.variation_budget)
+    memory_length = functools.cached_property(resolved_memory)  # w
 
     def make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
         self._check_window()

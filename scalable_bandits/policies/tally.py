@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.spaces import Indices, Mask
+from scalable_bandits.spaces import Mask
 
 # Fields of a `Tally` that are its state: all but the seed.
 ARRAYS = ("evidence", "counts", "sums", "slacks", "weights", "playing", "rejections")

@@ -63,9 +63,9 @@ class TVGPUCB(GaussianProcessPolicy):
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         self._confidence = Confidence.of(self)
-        self.theorem = checked_theorem(self, self.theorem, self.constants)
+        self.theorem = checked_theorem(self)
         if not self.prior_kernel.epsilon:
             checks.refuse("kernel", self.kernel, "a kernel times TemporalDecay(epsilon), with 0 < epsilon <= 1")
 
     def width_formula(self) -> Width:
-        return theorem_width(self, self.theorem, self.scale, self.constants)  # (1)
+        return theorem_width(self)  # (1)
