@@ -46,7 +46,7 @@ NONE = Growth(lambda n, m: 0.0 * m, lambda n, m: 0.0)
 GROWTH: dict[type[Engine], Growth] = {
     TiledEngine: Growth(lambda n, m: n * m, lambda n, m: 8.0 * n * m),  # a row of all candidates for a point
     SketchedEngine: NONE,  # as many rows as its dictionary, however many points
-    PathwiseEngine: Growth(lambda n, m: m**2, lambda n, m: 8.0 * m * (m + 4096.0)),  # the factor, and the anchors
+    PathwiseEngine: Growth(lambda n, m: m**2, lambda n, m: 8.0 * m * (2.0 * m + 4096.0)),  # K, its factor, the anchors
     BoxEngine: Growth(lambda n, m: m**2, lambda n, m: 16.0 * m**2),  # the factor and its inverse
 }
 

@@ -28,9 +28,9 @@ from scalable_bandits.posteriors import (
     random_features,
 )
 from scalable_bandits.posteriors.box.engine import BoxEngine
-from scalable_bandits.posteriors.box.paths import draw_path
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.models.search import BoxSearch
+from scalable_bandits.posteriors.sampling.pathwise import draw_path
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Mask
 
@@ -121,12 +121,12 @@ class SamplePathPolicy(GaussianProcessPolicy):
         """
         engine, numbers = self.posterior_engine, self._pending.numbers
         rng = generator(self.seed, "draws", self.round)
-        if isinstance(engine, BoxEngine):
-            return self._highest_of_box(engine, width, rng)
         if isinstance(engine, PathwiseEngine):
             path = engine.path(rng, width, np.array(numbers, dtype=np.int64), self._model.regularization)
             candidate = engine.highest(path, self._salt, allowed)
             return Highest(candidate, float(engine.values(path, np.array([candidate]))[0]))
+        if isinstance(engine, BoxEngine):
+            return self._highest_of_box(engine, width, rng)
         deviation = engine.draw(rng)
         if numbers:
             columns, covariance = self._model.pending_covariance(numbers)

@@ -13,7 +13,7 @@ from posteriors.test_box import BOUNDS, PROBLEM, posterior, searched
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.posteriors import quadrature_features, random_features
 from scalable_bandits.posteriors.box.maximization import PATH_SIZES, maximize_over_box, promising
-from scalable_bandits.posteriors.box.paths import draw_path
+from scalable_bandits.posteriors.sampling.pathwise import draw_path
 from scalable_bandits.randomness import generator
 
 VALUE = UpperConfidence(0.0)

@@ -21,12 +21,12 @@ from scalable_bandits.posteriors.box.maximization import (
     maximize_over_box,
     promising,
 )
-from scalable_bandits.posteriors.box.paths import PathSurface
 from scalable_bandits.posteriors.box.settings import top_of_settings
 from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex, Surface, constant_mean, differenced
 from scalable_bandits.posteriors.engine import Acquisition, Engine, choose
 from scalable_bandits.posteriors.models.model import CANDIDATES, MEAN, NO_POINTS, Candidates, Model, Query
 from scalable_bandits.posteriors.pending import Draws, distinct, drawn
+from scalable_bandits.posteriors.sampling.pathwise import PathSurface
 from scalable_bandits.randomness import derived_seed
 from scalable_bandits.spaces import Domain, Indices, SearchSpace
 

@@ -1,16 +1,17 @@
-"""Pathwise draws: sample paths of the posterior on millions of candidates, evaluated at few of them.
+"""Pathwise draws: sample paths of the posterior, on a whole box, and on millions of candidates at few of them.
 
 Source: Wilson et al. 2020, eq. 13 (decoupled samples).
 
-    f(x) = phi(x)'w + k(x, X) (K + N)^-1 (y - phi(X)'w - e),  w standard normal, e of covariance N
+    f(x) = m(x) + k(x, X) (K + N)^-1 (y - m(X)) + v (phi(x)'w - k(x, X) (K + N)^-1 (phi(X)'w + e))
 
-The draw from the prior uses finite features (`features.py`), the update by the data is exact.
+w is standard normal, e normal with covariance N, and v the width. The prior is drawn by finitely many features
+(`features.py`), the update by the data is exact. On a whole box a path is a smooth function with gradients.
 
-The largest value of a path is searched for in two steps. The candidates are divided into groups of neighbours, and the
-path is evaluated at one anchor of each group. Then it is evaluated at all candidates of the groups with the best
-anchors, until the next anchor is further below the best value than any group rose above its own anchor, or 64 groups.
-This finds the maximum in four draws of five, and otherwise a value some hundredths of a prior deviation below it
-(tests/posteriors/test_features.py).
+Among candidates, the largest value of a path is searched for in two steps. The candidates are divided into groups of
+neighbours, and the path is evaluated at one anchor of each group. Then it is evaluated at all candidates of the groups
+with the best anchors, until the next anchor is further below the best value than any group rose above its own anchor,
+or 64 groups. This finds the maximum in four draws of five, and otherwise a value some hundredths of a prior deviation
+below it (tests/posteriors/test_features.py).
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from scipy.linalg import cho_solve, solve_triangular
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
-from scalable_bandits.posteriors.collapsed import CollapsedObservations
-from scalable_bandits.posteriors.engine import OnDemandEngine, choose
+from scalable_bandits.posteriors.box.engine import BoxEngine
+from scalable_bandits.posteriors.box.surface import PriorMean, SmoothIndex, constant_mean
+from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.regression import covariances, grown, positive_factor
 from scalable_bandits.posteriors.sampling.features import Features
-from scalable_bandits.posteriors.state import State, array, member
 from scalable_bandits.posteriors.tiled.ordering import spatial_order
 from scalable_bandits.spaces import Indices, Mask
 
@@ -36,7 +37,7 @@ MOST_GROUPS = 64  # largest number of groups whose candidates are evaluated
 CHUNK = 8192  # candidates evaluated at a time
 
 
-class PathwiseEngine(OnDemandEngine):
+class PathwiseEngine(BoxEngine):
     """Exact posterior from the factor of the observations' covariance, with draws of sample paths.
 
     See `Engine` for the interface; `mean`, `variance` and `argmax` without `allowed` evaluate all candidates.
@@ -55,83 +56,42 @@ class PathwiseEngine(OnDemandEngine):
 
     limit: ClassVar[int] = 20_000_000
 
-    STATE = (member("_observed"), array("_factor", "(m, m)", used=("count", "count")))
-
     def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats, features: Features):
-        super().__init__(kernel, points, prior_mean)
-        self._features = features
-        self._prior = prior_mean
-        self._observed = CollapsedObservations()
-        self._x = np.empty(0, dtype=np.int64)  # distinct candidates observed
-        self._factor = np.empty((0, 0))  # Cholesky factor of K + N, with room to grow
-        self._order = spatial_order(points, 64)
-        width = max(1, -(-self.size // ANCHORS))
-        self._groups = [self._order[i : i + width] for i in range(0, self.size, width)]
+        super().__init__(kernel, points.shape[1], constant_mean(0.0))  # which is not used
+        self.points, self.size, self._prior, self._features = points, len(points), prior_mean, features
+        order, width = spatial_order(points, 64), max(1, -(-self.size // ANCHORS))
+        self._groups = [order[i : i + width] for i in range(0, self.size, width)]
         self._anchors = np.array([group[_most_central(points[group])] for group in self._groups])
         self._anchor_covariances = np.empty((0, len(self._anchors)))
         self._anchored = 0  # rows of these that are filled
 
-    @property
-    def count(self) -> int:
-        """Number m of distinct candidates observed."""
-        return len(self._x)
-
-    # ---- observing
-
-    def observe(self, candidate: int, y: float, noise_variance: float) -> None:
-        _, variance = self.at(np.array([candidate]))
-        self._gain(float(variance[0]), noise_variance)
-        new = candidate not in self._observed
-        self._observed.add(candidate, y, noise_variance)
-        if new:
-            self._append(candidate)
-        else:
-            self._refactor()
-
-    def _append(self, candidate: int) -> None:
-        m = len(self._x)
-        x = self.points[[candidate]]
-        cross = self.kernel.block(x, self.points[self._x])[0] if m else np.empty(0)
-        self._x = np.append(self._x, candidate)
-        noise = self._observed.at(candidate)[1]
-        solved = solve_triangular(self._factor[:m, :m], cross, lower=True) if m else cross
-        if m == len(self._factor):
-            self._factor = grown(self._factor, max(2 * m, 64), max(2 * m, 64))
-        self._factor[m, :m] = solved
-        rest = float(self.kernel.diagonal(x)[0]) + noise - float(solved @ solved)
-        if rest >= noise:
-            self._factor[m, m] = np.sqrt(rest)
-        else:  # rounding made the remaining variance negative
-            self._refactor()
-
-    def _refactor(self) -> None:
-        m = len(self._x)
-        noise = self._observed.collapsed()[2]
-        self._factor[:m, :m], _ = positive_factor(self.kernel.block(self.points[self._x]), noise)
-
-    def before_restore(self, state: State) -> None:
-        self._x = state["observed.points"].copy()
-        self._factor = np.zeros((self.count, self.count))
-
     def after_restore(self) -> None:
+        super().after_restore()
         self._anchored = 0
 
     # ---- posteriors
 
+    @property
+    def _seen(self) -> Indices:
+        """Distinct candidates observed (m,)."""
+        return np.array(self.observed, dtype=np.int64)
+
     def _root(self) -> tuple[Floats, bool]:
         """Return the factor (m, m), and that it is lower triangular, as `cho_solve` takes it."""
-        return self._factor[: self.count, : self.count], True
+        return self._factor[: self._count, : self._count], True
 
-    def _averages(self) -> Floats:
-        return self._observed.collapsed()[1] - self._prior[self._x]
+    def _mean_weights(self, x: Indices) -> Floats:
+        """Return the weights (m,) of the covariances with the observed candidates x (m,) in the posterior mean."""
+        averages = self._sums[: len(x), 1] / self._sums[: len(x), 0]
+        return np.asarray(cho_solve(self._root(), averages - self._prior[x]))
 
     def at(self, candidates: Indices) -> tuple[Floats, Floats]:
         mean, variance = self._prior[candidates].copy(), self.kernel.diagonal(self.points[candidates])
-        if len(self._x):
-            alpha = cho_solve(self._root(), self._averages())
+        if len(x := self._seen):
+            alpha = self._mean_weights(x)
             for i in range(0, len(candidates), CHUNK):
                 some = slice(i, i + CHUNK)
-                cross = self._cross(self._x, candidates[some])
+                cross = self._cross(x, candidates[some])
                 mean[some] += alpha @ cross
                 solved = solve_triangular(self._root()[0], cross, lower=True)
                 variance[some] -= np.einsum("ij,ij->j", solved, solved)
@@ -141,14 +101,8 @@ class PathwiseEngine(OnDemandEngine):
         return covariances(self.kernel, self.points[x], self.points[candidates])
 
     def columns(self, candidates: Indices) -> Floats:
-        out = np.empty((len(candidates), self.size))
-        weights = cho_solve(self._root(), self._cross(self._x, candidates)).T if len(self._x) else None
-        for start in range(0, self.size, CHUNK):
-            some = np.arange(start, min(start + CHUNK, self.size))
-            out[:, some] = self._cross(candidates, some)
-            if weights is not None:
-                out[:, some] -= weights @ self._cross(self._x, some)
-        return out
+        starts = range(0, self.size, CHUNK)
+        return np.hstack([self.covariance(self.points[candidates], self.points[i : i + CHUNK]) for i in starts])
 
     # ---- draws
 
@@ -166,13 +120,11 @@ class PathwiseEngine(OnDemandEngine):
         noise_variance
             Noise variance of the values of pending candidates, in squared units of y.
         """
-        mean_weights = cho_solve(self._root(), self._averages()) if len(self._x) else np.empty(0)
-        features, x = self._features, self._x
-        weights = rng.standard_normal(2 * len(features.amplitudes))
-        noise = self._observed.collapsed()[2] if len(x) else np.empty(0)
-        root = self._root()
+        features, x, root = self._features, self._seen, self._root()
+        mean_weights = self._mean_weights(x) if len(x) else np.empty(0)
+        weights, noise = rng.standard_normal(2 * len(features.amplitudes)), self.noise_variances
         if len(pending):
-            x, noise = self._with_pending(pending, noise, noise_variance)
+            x, noise = self._with_pending(pending, x, noise, noise_variance)
             root = positive_factor(self.kernel.block(self.points[x]), noise)[0], True
         correction = np.empty(0)
         if len(x):
@@ -181,10 +133,12 @@ class PathwiseEngine(OnDemandEngine):
             correction[: len(mean_weights)] += mean_weights
         return Path(width * weights, x, correction)
 
-    def _with_pending(self, pending: Indices, noise: Floats, noise_variance: float) -> tuple[Indices, Floats]:
+    def _with_pending(
+        self, pending: Indices, seen: Indices, noise: Floats, noise_variance: float
+    ) -> tuple[Indices, Floats]:
         """Return the distinct observed and then pending points, and their noise variances with both counted."""
         distinct, counts = np.unique(pending, return_counts=True)
-        x = np.append(self._x, distinct[~np.isin(distinct, self._x)])
+        x = np.append(seen, distinct[~np.isin(distinct, seen)])
         precision = np.append(1.0 / noise, np.zeros(len(x) - len(noise)))
         where = {candidate: i for i, candidate in enumerate(x.tolist())}
         precision[[where[c] for c in distinct.tolist()]] += counts / noise_variance
@@ -241,11 +195,12 @@ class PathwiseEngine(OnDemandEngine):
     def _at_anchors(self, path: Path) -> Floats:
         """Evaluate a path at the anchors, whose covariances with the observed points are stored."""
         out = self._prior[self._anchors] + self._features.combined(self.points[self._anchors], path.weights)
-        known, held = len(self._x), self._anchored
+        seen, held = self._seen, self._anchored
+        known = len(seen)
         if known > len(self._anchor_covariances):
             self._anchor_covariances = grown(self._anchor_covariances, max(2 * known, 64), len(self._anchors))
         if known > held:
-            self._anchor_covariances[held:known] = self._cross(self._x[held:], self._anchors)
+            self._anchor_covariances[held:known] = self._cross(seen[held:], self._anchors)
             self._anchored = known
         out += path.correction[:known] @ self._anchor_covariances[:known]
         if len(path.x) > known:
@@ -265,3 +220,75 @@ class Path(NamedTuple):
     weights: Floats  # (2 m,) weights of the features
     x: Indices  # (q,) candidates of the covariance functions
     correction: Floats  # (q,) weights of the covariance functions
+
+
+# ---- whole boxes
+
+
+class PathSurface:
+    """Sample path with its gradient: a `SearchSurface` of variance 0, whose index has to be its mean.
+
+    Parameters
+    ----------
+    kernel, prior_mean
+        Prior of the process.
+    features
+        Features of the draw from the prior.
+    weights
+        Weights (2 m,) of the features, in units of y.
+    points
+        Observed and pending points (q, d), in units of x.
+    correction
+        Weights (q,) of the covariance functions at these points.
+    """
+
+    def __init__(
+        self, kernel: Kernel, prior_mean: PriorMean, features: Features, weights: Floats, points: Floats,
+        correction: Floats,
+    ):  # fmt: skip
+        self.kernel, self.prior_mean, self.features, self.weights = kernel, prior_mean, features, weights
+        self.points, self.correction = points, correction
+
+    def predict(self, x: Floats) -> tuple[Floats, Floats]:
+        """Return the path at points x (k, d), and zeros: two (k,) arrays."""
+        values = self.prior_mean.values(x) + self.features.combined(x, self.weights)
+        return values + covariances(self.kernel, x, self.points) @ self.correction, np.zeros(len(x))
+
+    def index(self, index: SmoothIndex, x: Floats) -> tuple[Floats, Floats]:
+        """Return an index of the path at points x (k, d), shape (k,), and its gradient (k, d)."""
+        values, zeros = self.predict(x)
+        by_value, _ = index.slopes(values, zeros)
+        slope = self.prior_mean.slopes(x) + self.features.slopes(x, self.weights)
+        if len(self.points):
+            pulls = np.repeat(self.correction[:, None], len(x), axis=1)
+            self.kernel.slope(self.points, x, pulls, slope)
+        return index(values, zeros), by_value[:, None] * slope
+
+
+def draw_path(
+    engine: BoxEngine, features: Features, width: float, pending: Floats, noise_variance: float,
+    rng: np.random.Generator,
+) -> PathSurface:  # fmt: skip
+    """Draw from GP(mean, width^2 covariance), given that pending points will be observed.
+
+    Parameters
+    ----------
+    engine
+        Engine with the observations.
+    features
+        Features that approximate the prior.
+    width
+        Factor of the deviation from the mean.
+    pending
+        Pending points (q, d), repeated as often as they are pending.
+    noise_variance
+        Noise variance of the pending points, in squared units of y.
+    rng
+        Random generator of the features' weights, then of the noise.
+    """
+    surface = engine.surface(pending, noise_variance)
+    noise = np.append(engine.noise_variances, np.full(len(pending), noise_variance))
+    weights = rng.standard_normal(2 * len(features.amplitudes))
+    drawn = features.combined(surface.points, weights) + rng.standard_normal(len(noise)) * np.sqrt(noise)
+    correction = surface.weights - width * surface.solve(drawn)
+    return PathSurface(engine.kernel, surface.prior_mean, features, width * weights, surface.points, correction)
