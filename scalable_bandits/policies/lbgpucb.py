@@ -46,9 +46,9 @@ from scalable_bandits.policies.confidence import UnprovenWidth
 from scalable_bandits.policies.prior_model import PriorShard
 from scalable_bandits.policies.tally import RoundOutcome, Tally
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
-from scalable_bandits.posteriors import State, nested
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.regression import Regression
+from scalable_bandits.posteriors.state import State, nested
 from scalable_bandits.priors import Prior
 from scalable_bandits.spaces import Mask
 

@@ -28,7 +28,6 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.kernels import Kernel, Matern
 from scalable_bandits.policies.base import Best, Observations, Policy
-from scalable_bandits.posteriors import Regression, State
 from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree
 from scalable_bandits.posteriors.partition.box_cells import BoxCells, CubeIndex
 from scalable_bandits.posteriors.partition.cell import Cell
@@ -38,8 +37,9 @@ from scalable_bandits.posteriors.partition.looped_partition import COMPILED, Loo
 from scalable_bandits.posteriors.partition.observation_log import ObservationLog
 from scalable_bandits.posteriors.partition.partition import Partition, Winner
 from scalable_bandits.posteriors.partition.remote_cells import MakeCells, RemoteCells
+from scalable_bandits.posteriors.regression import Regression
 from scalable_bandits.posteriors.rounds import Columns, Game
-from scalable_bandits.posteriors.state import StateEntry
+from scalable_bandits.posteriors.state import State, StateEntry
 from scalable_bandits.spaces import Box, Domain, FiniteSpace, Indices, Mask
 
 _valid_nu: checks.Validator = attrs.validators.optional(checks.positive_or_infinite)

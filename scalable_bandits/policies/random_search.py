@@ -14,7 +14,7 @@ import numpy as np
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies.base import Best, Observations, Policy
-from scalable_bandits.posteriors import CollapsedObservations
+from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.rounds import Columns
 from scalable_bandits.posteriors.state import StateEntry, member
 from scalable_bandits.randomness import generator, integers

@@ -17,19 +17,12 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
-from scalable_bandits.posteriors import (
-    DenseEngine,
-    Engine,
-    Features,
-    PathwiseEngine,
-    engine_names,
-    pending,
-    quadrature_features,
-    random_features,
-)
+from scalable_bandits.posteriors import DenseEngine, Engine, PathwiseEngine, pending
 from scalable_bandits.posteriors.box.engine import BoxEngine
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.models.search import BoxSearch
+from scalable_bandits.posteriors.registry import engine_names
+from scalable_bandits.posteriors.sampling.features import Features, quadrature_features, random_features
 from scalable_bandits.posteriors.sampling.pathwise import draw_path
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Mask

@@ -31,9 +31,9 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.formulas.confidence import independent
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
-from scalable_bandits.posteriors import Engine, State, nested, part
+from scalable_bandits.posteriors import Engine
 from scalable_bandits.posteriors.models.model import DEVIATION, Model
-from scalable_bandits.posteriors.state import StateEntry, group
+from scalable_bandits.posteriors.state import State, StateEntry, group, nested, part
 from scalable_bandits.spaces import Domain, Mask
 
 

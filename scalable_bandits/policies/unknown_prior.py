@@ -39,12 +39,12 @@ from scalable_bandits.policies import _numba_priors as numba_priors
 from scalable_bandits.policies.base import Best, Policy
 from scalable_bandits.policies.prior_model import PriorShard, PriorSource, Proposal, Setup
 from scalable_bandits.policies.tally import ARRAYS, Rejection, RoundOutcome, Tally
-from scalable_bandits.posteriors import State, check_engine, nested, part
+from scalable_bandits.posteriors import check_engine
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.exact.dense import DenseEngine, in_step, stacked
 from scalable_bandits.posteriors.placement import Arguments, Returned, Shards
 from scalable_bandits.posteriors.rounds import Columns, Game
-from scalable_bandits.posteriors.state import StateEntry, copied, group, value
+from scalable_bandits.posteriors.state import State, StateEntry, copied, group, nested, part, value
 from scalable_bandits.priors import Prior
 from scalable_bandits.spaces import Domain, FiniteSpace, Mask
 

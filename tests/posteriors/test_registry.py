@@ -3,15 +3,8 @@
 import pytest
 
 import scalable_bandits as sb
-from scalable_bandits.posteriors import (
-    DenseEngine,
-    Engine,
-    check_engine,
-    engine_class,
-    engine_names,
-    find_engine,
-    register_engine,
-)
+from scalable_bandits.posteriors import DenseEngine, Engine, check_engine, find_engine, register_engine
+from scalable_bandits.posteriors.registry import engine_class, engine_names
 
 GRID, KERNEL = sb.Grid([[0, 1]], 12), sb.Matern(0.2)
 
