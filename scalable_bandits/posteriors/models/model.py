@@ -379,8 +379,3 @@ class LazyModel(Model):
 
     def extended(self, domain: Domain) -> Self:
         return self._on(domain)
-
-    def restore_engine(self, state: State) -> None:
-        """Restore the engine, with its last digits, from the arrays that its `state` returned."""
-        self._engine = self.search.engine(self)
-        self._engine.restore(state)
