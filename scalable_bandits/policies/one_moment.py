@@ -1,8 +1,8 @@
-"""Variance only (pure exploration). Source: Srinivas et al. 2010, sections 2.2 and 6.
+"""Mean only and variance only: pure exploitation and pure exploration. Source: Srinivas et al. 2010, 2.2 and section 6.
 
 for t = 1, 2, ...:
-    play x_t = argmax of s_{t-1}(x), the greedy choice for the information gain
-    observe y_t, update s_t
+    play x_t = argmax of mu_{t-1}(x), or of s_{t-1}(x), the greedy choice for the information gain
+    observe y_t, update mu_t and s_t
 """
 
 from __future__ import annotations
@@ -15,9 +15,26 @@ import numpy as np
 from scalable_bandits.formulas._numba_widths import CONSTANT
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors import Acquisition
-from scalable_bandits.posteriors.models.model import DEVIATION
+from scalable_bandits.posteriors.models.model import DEVIATION, MEAN
 from scalable_bandits.posteriors.rounds import Rule
 from scalable_bandits.spaces import Mask
+
+
+@attrs.define(eq=False, kw_only=True, slots=False)
+class MeanOnly(GaussianProcessPolicy):
+    """Policy that plays the largest posterior mean.
+
+    Parameters are those of `GaussianProcessPolicy` and `Policy`.
+    """
+
+    continuous: ClassVar[bool] = True
+    learns_kernel: ClassVar[bool] = True
+
+    def acquisition(self, allowed: Mask | None) -> Acquisition:
+        return MEAN
+
+    def rule(self) -> Rule | None:
+        return Rule(CONSTANT, np.zeros(1))
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
