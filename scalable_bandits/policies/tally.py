@@ -12,8 +12,10 @@ import numpy as np
 from scalable_bandits.checks import Floats
 from scalable_bandits.spaces import Mask
 
-# Fields of a `Tally` that are its state: all but the seed.
-ARRAYS = ("evidence", "counts", "sums", "slacks", "weights", "playing", "rejections")
+# Fields of a `Tally` that are its state, with their data types: all but the seed.
+ARRAYS = {
+    **dict.fromkeys(("evidence", "counts", "sums", "slacks", "weights", "rejections"), np.float64), "playing": np.bool_,
+}  # fmt: skip
 
 
 class Rejection(NamedTuple):

@@ -44,7 +44,7 @@ from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.exact.dense import DenseEngine, in_step, stacked
 from scalable_bandits.posteriors.placement import Arguments, Returned, Shards
 from scalable_bandits.posteriors.rounds import Columns, Game
-from scalable_bandits.posteriors.state import State, StateEntry, copied, group, nested, part, value
+from scalable_bandits.posteriors.state import State, StateEntry, array, copied, group, nested, part, value
 from scalable_bandits.priors import Prior
 from scalable_bandits.spaces import Domain, FiniteSpace, Mask
 
@@ -57,15 +57,6 @@ def _priors(value: Any) -> tuple[Prior, ...]:
     if len(set(names)) < len(names):
         checks.refuse("priors", names, "names that differ")
     return given
-
-
-def _entry(field: str) -> StateEntry:
-    """Declare an array (|U|, ...) of the tally."""
-
-    def write(policy: UnknownPriorPolicy, held: Floats) -> None:
-        getattr(policy.tally, field)[...] = held
-
-    return value(field, "(|U|, ...)", None, lambda policy: getattr(policy.tally, field).copy(), write)
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -107,7 +98,7 @@ class UnknownPriorPolicy(Policy):
     """
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (
-        *map(_entry, ARRAYS),
+        *(array(f"tally.{field}", "(|U|, ...)", dtype) for field, dtype in ARRAYS.items()),
         value(
             "queried", "(n,)", bool, lambda self: self._queried,
             lambda self, mask: setattr(self, "_queried", mask.copy()),
