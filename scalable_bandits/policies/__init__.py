@@ -1,4 +1,4 @@
-"""Policies: one algorithm, one file."""
+"""Policies: one algorithm with its variants, one file."""
 
 from scalable_bandits.policies.base import Best, Policy
 from scalable_bandits.policies.bbkb import BBKB

@@ -10,10 +10,14 @@
 
 An agent's values stay with it; what is sent follows the number of distinct points, not that of observations.
 
-Differs from the paper in: h(x) is the largest error of mu(x) itself, computed from the points
-(`posteriors.sketched.estimate`), where the paper bounds it by the largest deviation; N_i is that of
-`PhasedElimination`. The text could not be read, only its abstract and a summary: (2) is that of BKB. Observations
-belong to the agents in turn. After a point was given up, a draw may come twice.
+h(x) is the largest error of mu(x). With averages y_j of the values at each point x_j, N_j the noise variances of the
+averages, L = `noise_factor`, and W_j(x) the weights with mu(x) = sum_j W_j(x) y_j, which follow from the points alone,
+
+    h(x) = B |k(x, .) - sum_j W_j k(x_j, .)| + R / sqrt(lambda) sqrt(sum_j N_j W_j^2) L                            (6)
+
+Differs from the paper in: h(x) is computed from the points, where the paper bounds it by the largest deviation; N_i is
+that of `PhasedElimination`. The text could not be read, only its abstract and a summary: (2) is that of BKB.
+Observations belong to the agents in turn. After a point was given up, a draw may come twice.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from typing import ClassVar, NamedTuple
 
 import attrs
 import numpy as np
+from scipy.linalg import cho_solve, solve_triangular
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
@@ -32,12 +37,73 @@ from scalable_bandits.policies.batched_elimination import BatchedElimination
 from scalable_bandits.posteriors import Engine, EngineOptions, State, make_engine
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.placement import Shards
-from scalable_bandits.posteriors.sketched.estimate import SparseEstimate, leverages, summary
+from scalable_bandits.posteriors.regression import covariances, positive_factor
 from scalable_bandits.posteriors.state import StateEntry, group, member, nested, number, part
 from scalable_bandits.randomness import derived_seed, generator, integers
 from scalable_bandits.spaces import Domain, FiniteSpace, Indices, Mask, make_domain
 
 DRAWS = 4096  # points drawn at a time
+BLOCK = 4096  # points whose errors are computed at a time
+
+
+class Errors(NamedTuple):
+    """Estimate at k points, with the two parts of the bound on its error."""
+
+    mean: Floats  # (k,), in units of y
+    bias: Floats  # (k,) |k(x, .) - sum_j W_j k(x_j, .)|, to be multiplied by B
+    spread: Floats  # (k,) sqrt(sum_j N_j W_j^2), to be multiplied by R / sqrt(lambda) L
+
+
+def leverages(kernel: Kernel, points: Floats, noise_variances: Floats) -> Floats:
+    """Compute, at points (m, d), the posterior variances over the noise variances (m,) of the averages: (m,)."""
+    factor, _ = positive_factor(covariances(kernel, points, points), noise_variances)
+    inverse = solve_triangular(factor, np.eye(len(points)), lower=True)
+    return np.asarray(1.0 - noise_variances * np.einsum("ij,ij->j", inverse, inverse))
+
+
+def summary(kernel: Kernel, inducing: Floats, points: Floats, averages: Floats, noise_variances: Floats) -> Floats:
+    """Compute the summary v (z,) at inducing points (z, d) from averages (m,) of the values at points (m, d)."""
+    return np.asarray(covariances(kernel, inducing, points) @ (averages / noise_variances))
+
+
+class SparseEstimate:
+    """Sparse estimate of a function; it is made from the points, and evaluated with the sum of all summaries.
+
+    Parameters
+    ----------
+    kernel
+        Prior covariance, in squared units of y.
+    points
+        (m, d) points X, all distinct.
+    noise_variances
+        (m,) noise variances N of the averages at the points, in squared units of y.
+    chosen
+        Numbers (z,) of the inducing points among the points.
+    """
+
+    def __init__(self, kernel: Kernel, points: Floats, noise_variances: Floats, chosen: Indices):
+        self._kernel, self._points, self._noise = kernel, points, noise_variances
+        self._inducing = points[chosen]
+        self._gram = covariances(kernel, points, points)
+        self._factor, _ = positive_factor(self._gram[np.ix_(chosen, chosen)], np.zeros(len(chosen)))
+        self._features = solve_triangular(self._factor, self._gram[chosen], lower=True)  # (z, m)
+        inner = np.eye(len(chosen)) + (self._features / noise_variances) @ self._features.T
+        self._inner, _ = positive_factor(inner, np.zeros(len(chosen)))
+
+    def at(self, x: Floats, total: Floats) -> Errors:
+        """Return the estimate at points x (k, d), and the bound on its error, from the sum (z,) of all summaries."""
+        u = solve_triangular(self._factor, total, lower=True)
+        parts = [self._block(x[start : start + BLOCK], u) for start in range(0, len(x), BLOCK)]
+        return Errors(*map(np.concatenate, zip(*parts, strict=True)))
+
+    def _block(self, x: Floats, u: Floats) -> Errors:
+        features = solve_triangular(self._factor, covariances(self._kernel, self._inducing, x), lower=True)
+        solved = cho_solve((self._inner, True), features)
+        weights = (self._features.T @ solved) / self._noise[:, None]
+        cross = covariances(self._kernel, self._points, x)
+        squared = self._kernel.diagonal(x) + np.einsum("ij,ij->j", weights, self._gram @ weights - 2.0 * cross)
+        spread = np.sqrt(self._noise @ weights**2)
+        return Errors(solved.T @ u, np.sqrt(np.maximum(squared, 0.0)), spread)
 
 
 class Value(NamedTuple):
@@ -183,7 +249,7 @@ class DUETS(BatchedElimination):
         x = self.domain.coordinates(self._surviving)
         found = estimate.at(x, np.sum(summaries, axis=0))  # (4)
         noise = self.noise / np.sqrt(self.regularization) * noise_factor(self.intervals, self.delta)
-        mean, half = found.mean + self._model.prior_mean(x), self.rkhs_norm * found.bias + noise * found.spread
+        mean, half = found.mean + self._model.prior_mean(x), self.rkhs_norm * found.bias + noise * found.spread  # (6)
         self._inducing_sent = len(inducing)
         return self._surviving[mean + half >= np.max(mean - half)]  # (5)
 

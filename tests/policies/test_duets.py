@@ -6,8 +6,8 @@ from naive import agents
 from naive import kernels as naive_kernels
 
 import scalable_bandits as sb
+from scalable_bandits.policies.duets import SparseEstimate, leverages, summary
 from scalable_bandits.posteriors.regression import Regression
-from scalable_bandits.posteriors.sketched.estimate import SparseEstimate, leverages, summary
 from scalable_bandits.randomness import derived_seed, generator
 
 SETTINGS = {"noise": 0.05, "regularization": 0.05, "delta": 0.2}
