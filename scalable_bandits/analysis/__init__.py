@@ -1,91 +1,46 @@
 """Numbers from runs and studies: means, differences, ranks, exponents, coverage, importance, time per round."""
 
-from scalable_bandits.analysis.curves import (
-    BEST,
-    Curve,
-    bests,
-    case_of,
-    complete,
-    curves,
-    finished,
-    horizons_of,
-    measure_of,
-    numeric_axes,
-    policies_of,
-    present,
-    totals,
-)
-from scalable_bandits.analysis.diagnostics import (
-    NORMAL,
-    Coverage,
-    Times,
-    coverage,
-    index_of,
-    indexed,
-    lattice,
-    plays_over_rounds,
-    time_rounds,
-)
-from scalable_bandits.analysis.exponents import DECADE, LEVEL, Exponent, Power, all_exponents, exponent, exponents
-from scalable_bandits.analysis.importance import Importance, importance
-from scalable_bandits.analysis.slices import Slice, slices
-from scalable_bandits.analysis.tables import (
-    Difference,
-    Mean,
-    Rank,
-    Spread,
-    Wins,
-    case_ranks,
-    differences,
-    means,
-    ranks,
-    spread,
-    wins,
-)
-
-__all__ = [
-    "BEST",
-    "DECADE",
-    "LEVEL",
-    "NORMAL",
-    "Coverage",
-    "Curve",
-    "Difference",
-    "Exponent",
-    "Importance",
-    "Mean",
-    "Power",
-    "Rank",
-    "Slice",
-    "Spread",
-    "Times",
-    "Wins",
-    "all_exponents",
-    "bests",
-    "case_of",
-    "case_ranks",
-    "complete",
-    "coverage",
-    "curves",
-    "differences",
-    "exponent",
-    "exponents",
-    "finished",
-    "horizons_of",
-    "importance",
-    "index_of",
-    "indexed",
-    "lattice",
-    "means",
-    "measure_of",
-    "numeric_axes",
-    "plays_over_rounds",
-    "policies_of",
-    "present",
-    "ranks",
-    "slices",
-    "spread",
-    "time_rounds",
-    "totals",
-    "wins",
-]
+from scalable_bandits.analysis.curves import BEST as BEST
+from scalable_bandits.analysis.curves import Curve as Curve
+from scalable_bandits.analysis.curves import bests as bests
+from scalable_bandits.analysis.curves import case_of as case_of
+from scalable_bandits.analysis.curves import complete as complete
+from scalable_bandits.analysis.curves import curves as curves
+from scalable_bandits.analysis.curves import finished as finished
+from scalable_bandits.analysis.curves import horizons_of as horizons_of
+from scalable_bandits.analysis.curves import measure_of as measure_of
+from scalable_bandits.analysis.curves import numeric_axes as numeric_axes
+from scalable_bandits.analysis.curves import policies_of as policies_of
+from scalable_bandits.analysis.curves import present as present
+from scalable_bandits.analysis.curves import totals as totals
+from scalable_bandits.analysis.diagnostics import NORMAL as NORMAL
+from scalable_bandits.analysis.diagnostics import Coverage as Coverage
+from scalable_bandits.analysis.diagnostics import Times as Times
+from scalable_bandits.analysis.diagnostics import coverage as coverage
+from scalable_bandits.analysis.diagnostics import index_of as index_of
+from scalable_bandits.analysis.diagnostics import indexed as indexed
+from scalable_bandits.analysis.diagnostics import lattice as lattice
+from scalable_bandits.analysis.diagnostics import plays_over_rounds as plays_over_rounds
+from scalable_bandits.analysis.diagnostics import time_rounds as time_rounds
+from scalable_bandits.analysis.exponents import DECADE as DECADE
+from scalable_bandits.analysis.exponents import LEVEL as LEVEL
+from scalable_bandits.analysis.exponents import Exponent as Exponent
+from scalable_bandits.analysis.exponents import Power as Power
+from scalable_bandits.analysis.exponents import all_exponents as all_exponents
+from scalable_bandits.analysis.exponents import exponent as exponent
+from scalable_bandits.analysis.exponents import exponents as exponents
+from scalable_bandits.analysis.importance import Importance as Importance
+from scalable_bandits.analysis.importance import importance as importance
+from scalable_bandits.analysis.slices import Slice as Slice
+from scalable_bandits.analysis.slices import slices as slices
+from scalable_bandits.analysis.tables import Difference as Difference
+from scalable_bandits.analysis.tables import Mean as Mean
+from scalable_bandits.analysis.tables import Rank as Rank
+from scalable_bandits.analysis.tables import Spread as Spread
+from scalable_bandits.analysis.tables import Wins as Wins
+from scalable_bandits.analysis.tables import case_ranks as case_ranks
+from scalable_bandits.analysis.tables import differences as differences
+from scalable_bandits.analysis.tables import means as means
+from scalable_bandits.analysis.tables import ranks as ranks
+from scalable_bandits.analysis.tables import spread as spread
+from scalable_bandits.analysis.tables import wins as wins

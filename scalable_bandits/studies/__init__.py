@@ -2,17 +2,11 @@
 
 from pathlib import Path
 
-from scalable_bandits.studies.runs import Problem, Replicate, StudyIncomplete
-from scalable_bandits.studies.study import Study
-from scalable_bandits.studies.summary import Comparison
-
-__all__ = [
-    "Comparison",
-    "Problem",
-    "Replicate",
-    "Study",
-    "StudyIncomplete",
-]
+from scalable_bandits.studies.runs import Problem as Problem
+from scalable_bandits.studies.runs import Replicate as Replicate
+from scalable_bandits.studies.runs import StudyIncomplete as StudyIncomplete
+from scalable_bandits.studies.study import Study as Study
+from scalable_bandits.studies.summary import Comparison as Comparison
 
 for _file in sorted(Path(__file__).parent.glob("*.toml")):
     Study.load(_file).register()

@@ -30,10 +30,8 @@ from scalable_bandits.studies.runs import Problem, Replicate
 ENVIRONMENTS: dict[str, Callable[..., Environment]] = {
     **{
         name: kind
-        for module in (environments, published)
-        for name in module.__all__
-        if isinstance(kind := getattr(module, name), type) and issubclass(kind, Environment)
-        if not inspect.isabstract(kind)
+        for name, kind in (vars(environments) | vars(published)).items()
+        if isinstance(kind, type) and issubclass(kind, Environment) and not inspect.isabstract(kind)
     },
     "RKHSFunction.sparse": RKHSFunction.sparse,
     "RKHSFunction.posterior_mean": RKHSFunction.posterior_mean,
