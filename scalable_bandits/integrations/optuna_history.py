@@ -32,66 +32,39 @@ class Outcome(NamedTuple):
     value: float | None  # value to be told to a policy, in units of y; None for a failed evaluation
 
 
-class Group:
-    """Parameters that occur together: in the same completed trials, with the same distributions.
-
-    Attributes
-    ----------
-    distributions : dict
-        Distributions by name, without those of a single value and those that no search space can hold.
-    trials : int
-        Number of completed trials that have the parameters.
-    """
-
-    def __init__(self, keys: set[Key], trials: int):
-        self.keys, self.trials = keys, trials
-        self.distributions: dict[str, BaseDistribution] = {}
-
-
 class ParameterGroups:
-    """Partition of the parameters of completed trials into groups, refined as trials are added."""
+    """Groups of the parameters that occur together: in the same completed trials, with the same distributions."""
 
     def __init__(self) -> None:
-        self._trials = 0
-        self._group: dict[Key, Group] = {}
-        self._distributions: dict[Key, BaseDistribution] = {}
+        self._every = 0  # a bit for each completed trial
+        self._trials: dict[Key, int] = {}  # by parameter, the bits of the trials that have it
+        self._distributions: dict[Key, BaseDistribution] = {}  # of the parameters that a search space can hold
 
     def __len__(self) -> int:
-        return len(set(map(id, self._group.values())))
+        return len(set(self._trials.values()))
 
     def add(self, distributions: Mapping[str, BaseDistribution]) -> None:
         """Add a completed trial by the distributions of its parameters."""
-        self._trials += 1
-        keys = {key_of(name, each): each for name, each in distributions.items()}
-        new = {key for key in keys if key not in self._group}
-        for group in {id(g): g for key in keys if (g := self._group.get(key)) is not None}.values():
-            inside = group.keys & keys.keys()
-            if len(inside) < len(group.keys):
-                self._set(Group(group.keys - inside, group.trials))
-            if len(inside) < len(group.keys):
-                group = self._set(Group(inside, group.trials))
-            group.trials += 1
-        if new:
-            self._distributions.update((key, keys[key]) for key in new if parameter_of(keys[key]) is not None)
-            self._set(Group(new, 1))
-
-    def _set(self, group: Group) -> Group:
-        known = {key: self._distributions[key] for key in sorted(group.keys) if key in self._distributions}
-        group.distributions = {name: each for (name, _), each in known.items()}
-        self._group.update(dict.fromkeys(group.keys, group))
-        return group
+        trial = self._every + 1
+        self._every += trial
+        for name, distribution in distributions.items():
+            key = key_of(name, distribution)
+            if key not in self._trials and parameter_of(distribution) is not None:
+                self._distributions[key] = distribution
+            self._trials[key] = self._trials.get(key, 0) | trial
 
     def of_all_trials(self) -> dict[str, BaseDistribution]:
         """Return the distributions, by name, of the parameters that all completed trials have alike."""
-        for group in self._group.values():
-            if group.trials == self._trials:
-                return dict(group.distributions)
-        return {}
+        return self._in(self._every)
 
     def around(self, name: str, distribution: BaseDistribution) -> dict[str, BaseDistribution]:
         """Return the distributions, by name, of a parameter's group; empty if no completed trial has the parameter."""
-        group = self._group.get(key_of(name, distribution))
-        return {} if group is None or name not in group.distributions else dict(group.distributions)
+        key = key_of(name, distribution)
+        return self._in(self._trials[key]) if key in self._distributions else {}
+
+    def _in(self, trials: int) -> dict[str, BaseDistribution]:
+        """Return the distributions, by name, of the parameters that occur in these trials and no others."""
+        return {key[0]: self._distributions[key] for key in sorted(self._distributions) if self._trials[key] == trials}
 
 
 class StudyHistory:
