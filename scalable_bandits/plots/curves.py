@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from scalable_bandits import checks
-from scalable_bandits.analysis import BEST, DECADE, Coverage, Times, case_of, exponent, policies_of, spread, totals
+from scalable_bandits.analysis import DECADE, Coverage, Times, exponent, spread
 from scalable_bandits.analysis import curves as study_curves
-from scalable_bandits.analysis.curves import REGRET
+from scalable_bandits.analysis.curves import BEST, REGRET, Curve, case_of, policies_of, totals
 from scalable_bandits.checks import Floats
 from scalable_bandits.plots import style
 from scalable_bandits.plots.style import COLOURS, POINTS, axes, line, plain, tidy
@@ -29,15 +29,6 @@ LABELS = {"cumulative": "cumulative regret", "average": "average regret", BEST: 
 T = TypeVar("T")
 
 
-class _Curves(NamedTuple):
-    """Regret of one policy: cumulative, or that of the best point so far."""
-
-    number: int  # number of the curve's colour and line style
-    label: str
-    rounds: Indices  # (k,)
-    values: Floats  # (runs, k)
-
-
 def _named(argument: str, given: Any, kind: type[T]) -> Mapping[str, T]:
     """Refuse with a ValueError what is not a mapping from labels to instances of a class."""
     if not isinstance(given, Mapping) or not all(isinstance(one, kind) for one in given.values()):
@@ -51,9 +42,9 @@ def _rounds(horizon: int) -> Indices:
     return np.unique(np.rint(np.concatenate([even, log])).astype(np.int64))
 
 
-def _of_runs(runs: Mapping[str, Trajectory], best: bool) -> list[_Curves]:
-    """Return the regret curve of each run, by label; that of its best point up to the first round that was not kept."""
-    found = []
+def _of_runs(runs: Mapping[str, Trajectory], best: bool) -> dict[int, Curve]:
+    """Return the regret curves of runs, by number; of the best point up to the first round that was not kept."""
+    found: dict[int, Curve] = {}
     for number, (label, run) in enumerate(runs.items()):
         if best:
             whole = int((run.round == run.first_round + np.arange(len(run))).sum())
@@ -63,16 +54,16 @@ def _of_runs(runs: Mapping[str, Trajectory], best: bool) -> list[_Curves]:
             even, log = run.curve(POINTS), run.curve(POINTS, log=True)
             rounds, first = np.unique(np.concatenate([even.round, log.round]), return_index=True)
             values = np.concatenate([even.cumulative_regret, log.cumulative_regret])[first]
-        found += [_Curves(number, label, rounds, values[None])] if len(rounds) else []
+        found |= {number: Curve("", label, rounds.astype(np.float64), values[None])} if len(rounds) else {}
     return found
 
 
-def _of_study(result: Any, case: str | None, quantity: str) -> list[_Curves]:
-    """Return the regret curves of each policy that has finished runs of a case."""
-    case, found, names = case_of(result, case), [], list(policies_of(result))
+def _of_study(result: Any, case: str | None, quantity: str) -> dict[int, Curve]:
+    """Return the regret curves of the policies that have finished runs of a case, by the policy's number."""
+    case, found, names = case_of(result, case), {}, list(policies_of(result))
     for one in study_curves(result.sel(case=[case]), quantity):
         drawn = np.unique(np.searchsorted(one.x, _rounds(int(one.x[-1]))))
-        found.append(_Curves(names.index(one.policy), one.policy, one.x[drawn].astype(np.int64), one.values[:, drawn]))
+        found[names.index(one.policy)] = one._replace(x=one.x[drawn], values=one.values[:, drawn])
     return found
 
 
@@ -134,15 +125,15 @@ def regret_curves(
     else:
         curves = _of_runs(_named("result", result, Trajectory), best)
     ax = axes(ax)
-    scaled = [one.values / (one.rounds if measure == "average" else 1.0) for one in curves]
+    scaled = [one.values / (one.x if measure == "average" else 1.0) for one in curves.values()]
     means = [values.mean(axis=0) for values in scaled]
     seen = np.concatenate([np.zeros(0), *(mean if best else mean[-1:] for mean in means)])
     which = _logarithmic(measure, seen, log)
-    for one, values, mean in zip(curves, scaled, means, strict=True):
-        drawn = _draw(one, values, ax, which is not None)
+    for (number, one), values, mean in zip(curves.items(), scaled, means, strict=True):
+        drawn = _draw(one._replace(values=values), number, ax, which is not None)
         if fit:
             _fit(one, mean, measure, drawn, ax)
-    last = max((int(one.rounds[-1]) for one in curves), default=2)
+    last = max((int(one.x[-1]) for one in curves.values()), default=2)
     ax.set_xlim(*((1, last) if last > 1 else (0.5, 1.5)))
     if which is not None:  # the axis of the regret begins a little below the means
         style.logarithmic(ax, which)
@@ -162,30 +153,30 @@ def _logarithmic(measure: str, seen: Floats, log: bool | None) -> Literal["both"
     return "y" if measure == BEST and log is None else "both"
 
 
-def _draw(one: _Curves, values: Floats, ax: Axes, logarithmic: bool) -> Line2D:
-    """Draw the mean over runs of one policy's values (runs, k), with its band or the runs; return the mean's line."""
-    mean, _, low, high = spread(values)
-    look = line(one.number)
-    (drawn,) = ax.plot(one.rounds, mean, label=plain(one.label), marker="o" if len(one.rounds) == 1 else "", **look)
-    if FEW > len(values) > 1:
-        ax.plot(one.rounds, values.T, color=look["color"], alpha=0.35, linewidth=0.7, label="_")
-    elif len(values) > 1:
+def _draw(one: Curve, number: int, ax: Axes, logarithmic: bool) -> Line2D:
+    """Draw the mean over the runs of one policy, with its band or the runs; return the mean's line."""
+    mean, _, low, high = spread(one.values)
+    look = line(number)
+    (drawn,) = ax.plot(one.x, mean, label=plain(one.policy), marker="o" if len(one.x) == 1 else "", **look)
+    if FEW > len(one.values) > 1:
+        ax.plot(one.x, one.values.T, color=look["color"], alpha=0.35, linewidth=0.7, label="_")
+    elif len(one.values) > 1:
         if logarithmic:
             factor = np.exp(np.divide(high - mean, mean, out=np.zeros_like(mean), where=mean > 0.0))
             low, high = mean / factor, mean * factor
-        ax.fill_between(one.rounds, low, high, color=look["color"], alpha=0.18, linewidth=0)
+        ax.fill_between(one.x, low, high, color=look["color"], alpha=0.18, linewidth=0)
     return drawn
 
 
-def _fit(one: _Curves, mean: Floats, measure: str, drawn: Line2D, ax: Axes) -> None:
+def _fit(one: Curve, mean: Floats, measure: str, drawn: Line2D, ax: Axes) -> None:
     """Draw the fitted power law a little above the line of the mean, and add its exponent to the line's label."""
-    power = exponent(one.rounds, one.values)
+    power = exponent(one.x, one.values)
     if not np.isfinite(power.exponent):
         return
     interval = f" [{power.low:.2f}, {power.high:.2f}]" if np.isfinite(power.low) else ""
-    drawn.set_label(f"{plain(one.label)}: t^{power.exponent:.2f}{interval}")
+    drawn.set_label(f"{plain(one.policy)}: t^{power.exponent:.2f}{interval}")
     slope = power.exponent - (measure == "average")
-    late = one.rounds[one.rounds >= one.rounds[-1] / DECADE]
+    late = one.x[one.x >= one.x[-1] / DECADE]
     level = np.exp(np.log(np.maximum(mean[-len(late) :], 1e-300)).mean() - slope * np.log(late).mean())
     ax.plot(late, 1.25 * level * late**slope, color=drawn.get_color(), linewidth=0.9, linestyle=":")
 

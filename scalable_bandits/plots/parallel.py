@@ -52,7 +52,7 @@ def parallel(found: TuningResult, ax: Axes | None = None) -> Axes:
     ['rate', 'depth']
     """
     checks.kind("found", found, TuningResult, "a result of maximize or minimize")
-    rows, space = [row for row in found.evaluations() if row.x is not None], found.policy.space
+    rows, space = found.evaluations(), found.policy.space
     if not rows:
         checks.refuse("found", "a result without evaluations", "a result with at least one")
     parameters = space.axes
