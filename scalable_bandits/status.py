@@ -247,7 +247,7 @@ def check_study(place: Any) -> Iterator[Part]:
         if file not in found:
             yield Part(file, damaged.get(file, "it is missing"), mended=True)
     attributes = next(iter(found.values()))
-    notes = Notes((len(record["cases"]), len(record["policies"]), record["replicates"]), record["horizon"])
+    notes = Notes(record)
     problems = notes.load(location, attributes["id"])
     for problem in problems:
         name, _, why = problem.partition(": ")

@@ -204,7 +204,8 @@ def _resume_study(
     from scalable_bandits.runs.resuming import function_of
     from scalable_bandits.studies import Study
 
-    given = {key: record[key] for key in ("replicates", "seed", "cases", "policies")}
+    given = {"replicates": record["replicates"], "seed": record["seed"]}
+    given |= {"cases": list(record["cases"]), "policies": list(record["policies"])}
     given["horizon"] = record.get("horizons", record["horizon"])
     data = None if record["data"] is None else Path(record["data"])
     with refusals():

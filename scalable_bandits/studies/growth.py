@@ -6,32 +6,27 @@
 | variant | a case or a policy at one value of each axis on which it depends |
 | label | name of a variant in the dataset, with the values: "GP-UCB, scale = 2" |
 | name | name of a case or a policy in the study, without values: "GP-UCB" |
-
-Cases and policies that come later are appended, so that what is stored keeps its place and its folder; `SHOWN` has the
-order in which a dataset shows them.
+| folder | name of a variant in the store, which stays as it is when a label changes |
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from scalable_bandits.specification import differences
 
-LISTS = ("cases", "policies")  # labels
-TABLES, FOLDERS, SHOWN = "specification", "folders", "shown"  # study file; folders of `LISTS`; labels as they are shown
-BUILD = "build"  # name of the function of a study that was made in Python
+LISTS = ("cases", "policies")  # name, values and folder by label, in the order in which a dataset shows them
+TABLES = "specification"  # study file
+BUILD, SPACES = "build", "spaces"  # of a study that was made in Python: name of its function, spaces by case and policy
 HORIZON, HORIZONS = "horizon", "horizons"  # the longest; all, in ascending order, if a study has a list of them
-VARIANTS = "variants"  # name and values of each label, by `LISTS`
 ABSENT = "absent"  # label of a case and name of a policy, of each pair that is not played
 AXES = "axes"  # table of a study file
 KEEP = "keep"  # which rounds are kept, if not all are
 # Keys that may differ.
-FREE = (
-    "version", "python", "data", "title", "source", "replicates", HORIZON, HORIZONS, VARIANTS, ABSENT, BUILD, FOLDERS,
-    SHOWN,
-)  # fmt: skip
+FREE = ("version", "python", "data", "title", "source", "replicates", HORIZON, HORIZONS, ABSENT, BUILD, SPACES)
 TABLE_OF = {"cases": "environments", "policies": "policies"}  # tables of a study file by list
 
 Value = int | float | str
@@ -43,11 +38,13 @@ class Variant(NamedTuple):
     label: str  # as the dataset names it
     name: str  # as the study names it
     values: Mapping[str, Value]  # by axis; of a policy `HORIZON`, too, if it is played at several
+    folder: str = ""  # in the store; empty if it has none yet
 
     @classmethod
-    def of(cls, name: str, values: Mapping[str, Value]) -> Variant:
+    def of(cls, name: str, values: Mapping[str, Value], folder: str = "") -> Variant:
         """Return a case or policy of a study at values of its axes."""
-        return cls(", ".join([name, *(shown_value(axis, value) for axis, value in values.items())]), name, values)
+        label = ", ".join([name, *(shown_value(axis, value) for axis, value in values.items())])
+        return cls(label, name, values, folder)
 
 
 def variants(record: Mapping[str, Any], name: str) -> list[Variant]:
@@ -60,7 +57,18 @@ def variants(record: Mapping[str, Any], name: str) -> list[Variant]:
     name
         One of `LISTS`.
     """
-    return [Variant(label, *record[VARIANTS][name][label]) for label in record[name]]
+    return [Variant(label, *each) for label, each in record[name].items()]
+
+
+def shape_of(record: Mapping[str, Any]) -> tuple[int, int, int]:
+    """Return the numbers of cases, policies and replicates of a study.
+
+    Parameters
+    ----------
+    record
+        Record of the study.
+    """
+    return len(record["cases"]), len(record["policies"]), record["replicates"]
 
 
 def present(record: Mapping[str, Any]) -> list[list[bool]]:
@@ -95,8 +103,7 @@ def disagreements(stored: Mapping[str, Any], given: Mapping[str, Any]) -> list[s
     stored, given
         Records of a study.
     """
-    left_out = (*FREE, *LISTS, *(() if TABLES in stored else (TABLES,)))  # some were made before there were study files
-    one, other = ({key: value for key, value in record.items() if key not in left_out} for record in (stored, given))
+    one, other = ({k: value for k, value in each.items() if k not in (*FREE, *LISTS)} for each in (stored, given))
     if TABLES in one and TABLES in other:
         one[TABLES], other[TABLES] = _common(one[TABLES], other[TABLES]), _common(other[TABLES], one[TABLES])
     lines = differences(one, other)
@@ -107,6 +114,10 @@ def disagreements(stored: Mapping[str, Any], given: Mapping[str, Any]) -> list[s
                 continue
             words = (" and ".join(map(_axis_words, axes)) or "no axis" for axes in (old[label], new[label]))
             lines.append("{}: stored with {}, given with {}".format(label, *words))
+    for case, spaces in stored.get(SPACES, {}).items():
+        ours = given.get(SPACES, {}).get(case, {})
+        both = {name: space for name, space in spaces.items() if name in ours}
+        lines += differences(both, {name: ours[name] for name in both}, f"spaces of {case}")
     return lines
 
 
@@ -124,7 +135,7 @@ def _axis_words(axis: str) -> str:
 
 
 def grown(
-    stored: Mapping[str, Any] | None, given: Mapping[str, Any], order: Mapping[str, Sequence[str]]
+    stored: Mapping[str, Any] | None, given: Mapping[str, Any], order: Mapping[str, Iterable[str]]
 ) -> dict[str, Any]:
     """Return the record of a study that has what both records have.
 
@@ -142,12 +153,18 @@ def grown(
     if any(HORIZONS in record for record in both):
         found[HORIZONS] = sorted(set().union(*(record.get(HORIZONS, [record[HORIZON]]) for record in both)))
     found[ABSENT] = sorted({tuple(pair) for record in both for pair in record[ABSENT]})
-    found[VARIANTS] = {name: {k: v for each in both for k, v in each[VARIANTS][name].items()} for name in LISTS}
-    found |= {name: list(dict.fromkeys(label for record in both for label in record[name])) for name in LISTS}
-    found[FOLDERS] = {name: folders(found[name], old[FOLDERS][name] if old else ()) for name in LISTS}
-    found[SHOWN] = {name: sorted(found[name], key=_place_in(order[name])) for name in LISTS}
+    for name in LISTS:
+        known = {one.label: one for record in reversed(both) for one in variants(record, name)}
+        found[name], taken = {}, {one.folder for one in known.values()}
+        for label in sorted(known, key=_place_in(order[name])):
+            folder = known[label].folder or _new_folder(label, taken)
+            found[name][label] = known[label]._replace(folder=folder)[1:]
+            taken.add(folder)
+    if SPACES in found:
+        every = {case: None for record in both for case in record.get(SPACES, {})}
+        found[SPACES] = {case: {k: v for each in both for k, v in each[SPACES].get(case, {}).items()} for case in every}
     if TABLES in old and TABLES in given:
-        shown = {name: [found[VARIANTS][name][label][0] for label in found[SHOWN][name]] for name in LISTS}
+        shown = {name: [one.name for one in variants(found, name)] for name in LISTS}
         found[TABLES] = _all_tables(old[TABLES], given[TABLES], shown)
     return found
 
@@ -156,13 +173,12 @@ def _by_horizon(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str
     """Return a stored record whose policies have the labels that they get once one horizon has become a list."""
     axes = {one.name: list(one.values) for one in variants(given, "policies")}
     found = [
-        Variant.of(one.name, {**one.values, HORIZON: stored[HORIZON]})
+        Variant.of(one.name, {**one.values, HORIZON: stored[HORIZON]}, one.folder)
         if axes.get(one.name) == [*one.values, HORIZON]
         else one
         for one in variants(stored, "policies")
     ]
-    known = {**stored[VARIANTS], "policies": {one.label: one[1:] for one in found}}
-    return {**stored, "policies": [one.label for one in found], VARIANTS: known}
+    return {**stored, "policies": {one.label: one[1:] for one in found}}
 
 
 def shown_value(axis: str, value: Value) -> str:
@@ -213,26 +229,15 @@ def _all_tables(
     return found
 
 
-def _place_in(order: Sequence[str]) -> Any:
+def _place_in(order: Iterable[str]) -> Any:
     """Return the function that sorts labels by an order, unknown ones last."""
     places = {label: i for i, label in reversed(list(enumerate(order)))}
-    return lambda label: places.get(label, len(order))
+    return lambda label: places.get(label, math.inf)
 
 
-def folders(labels: Sequence[str], known: Sequence[str] = ()) -> list[str]:
-    """Return a distinct folder name of letters, digits, dots and dashes for each label.
-
-    Parameters
-    ----------
-    labels
-        Labels.
-    known
-        Folders of the first labels.
-    """
-    found = list(known)
-    for label in labels[len(found) :]:
-        own = re.sub(r"[^a-z0-9.]+", "-", label.lower()).strip("-") or "run"
-        while own in found:
-            own = f"{own}-{len(found)}"
-        found.append(own)
-    return found
+def _new_folder(label: str, taken: Collection[str]) -> str:
+    """Return a folder name of letters, digits, dots and dashes for a label."""
+    own = re.sub(r"[^a-z0-9.]+", "-", label.lower()).strip("-") or "run"
+    while own in taken:
+        own = f"{own}-{len(taken)}"
+    return own

@@ -9,7 +9,7 @@ problems themselves, made at the first value and at others until they differ.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import attrs
@@ -18,16 +18,12 @@ from scalable_bandits import checks
 from scalable_bandits.runs.thinning import Keep, Thinning, default
 from scalable_bandits.spaces import Indices, Space
 from scalable_bandits.specification import differences, nearest, specify
-from scalable_bandits.store import ObservationStore, SpecificationDiffers, StoreError
 from scalable_bandits.studies.growth import (
     ABSENT,
-    FOLDERS,
     HORIZON,
     HORIZONS,
     KEEP,
     LISTS,
-    TABLES,
-    VARIANTS,
     Value,
     Variant,
     all_values,
@@ -42,7 +38,6 @@ RESERVED = (
 )  # fmt: skip
 
 ProblemAt = Callable[[str, int, Mapping[str, Value]], Problem]  # given a case, a horizon and the values of the axes
-Spaces = dict[tuple[Any, ...], dict[str, Space]]  # by case, horizon and values of the axes: spaces of the policies
 
 
 def checked_horizons(name: str, given: Any) -> tuple[int, ...]:
@@ -144,32 +139,33 @@ class Layout:
         Those at one value of each axis that they depend on; policies at their horizons, too.
     horizons
         Horizons in ascending order.
-    listed
+    several
         Whether the study has a list of horizons.
     start
         First value of each axis, at which is played what does not depend on it.
     absent
         Label of the case and name of the policy, of each pair that is not played since the problem lacks the policy.
+    spaces
+        Space of each policy by its name, by the label of the case.
     """
 
     cases: tuple[Variant, ...]
     policies: tuple[Variant, ...]
     horizons: tuple[int, ...]
-    listed: bool
+    several: bool
     start: Mapping[str, Value]
     absent: frozenset[tuple[str, str]]
+    spaces: Mapping[str, Mapping[str, Space]]
 
     @property
     def record(self) -> dict[str, Any]:
         """What the record of a study has of its cases, policies and horizons."""
-        both = dict(zip(LISTS, (self.cases, self.policies), strict=True))
         pairs = itertools.product([one.label for one in self.cases], {one.name for one in self.policies})
         return {
-            **{name: [one.label for one in each] for name, each in both.items()},
-            VARIANTS: {name: {one.label: (one.name, dict(one.values)) for one in each} for name, each in both.items()},
+            **{name: {one.label: one[1:] for one in getattr(self, name)} for name in LISTS},
             ABSENT: sorted(pair for pair in pairs if pair in self.absent),
             HORIZON: max(map(self.rounds, self.policies)),
-            **({HORIZONS: list(self.horizons)} if self.listed else {}),
+            **({HORIZONS: list(self.horizons)} if self.several else {}),
         }
 
     def values(self, case: Variant, policy: Variant) -> dict[str, Value]:
@@ -228,12 +224,12 @@ def lay_out(
         If nothing depends on an axis, or no problem has a policy of one of the names.
     """
     horizons, start = checked_horizons(HORIZON, horizon), {name: values[0] for name, values in axes.items()}
-    listed = isinstance(horizon, list | tuple)
+    several = isinstance(horizon, list | tuple)
 
     def described(rounds: int, values: Mapping[str, Value]) -> dict[str, _Described]:
         return {case: _described(problem_at(case, rounds, values)) for case in cases}
 
-    first = described(horizons[0], start) if axes or listed else {}
+    first = described(horizons[0], start) if axes or several else {}
     of_cases: dict[str, dict[str, Sequence[Value]]] = {case: {} for case in cases}
     of_policies: dict[str, dict[str, Sequence[Value]]] = {}
     for axis, values in axes.items():
@@ -249,17 +245,18 @@ def lay_out(
             checks.refuse(f"axes.{axis}", list(values), "an axis on which an environment or a policy depends")
     found = tuple(_at_all_values(of_cases))
     wanted = choice.of("cases", found)
-    made = {  # the first last: it is played first, and is still there then
-        one.label: list(problem_at(one.name, horizons[0], {**start, **one.values}).policies) for one in reversed(wanted)
-    }
-    names = _named(labels, reversed(made.values()))
-    if listed:
+    spaces = {}
+    for one in reversed(wanted):  # the first last: it is played first, and is still there then
+        made = problem_at(one.name, horizons[0], {**start, **one.values}).policies
+        spaces[one.label] = {name: policy.space for name, policy in made.items()}
+    names = _named(labels, reversed(spaces.values()))
+    if several:
         moved, differing = _dependent(first, described((*horizons, horizons[0] + 1)[1], start))
         for name in names if moved else set().union(*differing.values()):
             of_policies.setdefault(name, {})[HORIZON] = horizons
     policies = tuple(_at_all_values({name: of_policies.get(name, {}) for name in names}))
-    absent = frozenset((case, name) for case, known in made.items() for name in names if name not in known)
-    return Layout(found, policies, horizons, listed, start, absent)
+    absent = frozenset((case, name) for case, known in spaces.items() for name in names if name not in known)
+    return Layout(found, policies, horizons, several, start, absent, spaces)
 
 
 def _dependent(one: Mapping[str, _Described], other: Mapping[str, _Described]) -> tuple[set[str], dict[str, set[str]]]:
@@ -272,7 +269,7 @@ def _dependent(one: Mapping[str, _Described], other: Mapping[str, _Described]) -
     return moved, differing
 
 
-def _named(labels: Sequence[str] | None, made: Iterable[Sequence[str]]) -> list[str]:
+def _named(labels: Sequence[str] | None, made: Iterable[Collection[str]]) -> list[str]:
     """Return the policies of some names, given those of each case; in the order of the case that has the most."""
     names = list(dict.fromkeys(name for known in sorted(made, key=len, reverse=True) for name in known))
     for label in labels or ():
@@ -286,53 +283,6 @@ def _at_all_values(axes_of: Mapping[str, Mapping[str, Sequence[Value]]]) -> Iter
     for name, axes in axes_of.items():
         for values in itertools.product(*axes.values()):
             yield Variant.of(name, dict(zip(axes, values, strict=True)))
-
-
-def check_stored(
-    problem_at: ProblemAt, spaces: Spaces, stored: Mapping[str, Any], given: Mapping[str, Any],
-    start: Mapping[str, Value], place: str,
-) -> None:  # fmt: skip
-    """Refuse spaces that are not those of a store's runs, and what `check_longer` refuses.
-
-    Parameters
-    ----------
-    spaces
-        Spaces of the problems that `problem_at` has made, to which it adds those that it makes.
-    problem_at, stored, given, start, place
-        As in `check_longer`. Of a study file, the tables are compared instead of the spaces.
-
-    Raises
-    ------
-    SpecificationDiffers
-        If the policies of a stored run have another space; the message lists the differences.
-    """
-    if stored[HORIZON] < given[HORIZON]:
-        check_longer(problem_at, stored, given, start, place)
-    alike = all(stored.get(key) == given.get(key) for key in ("study", "family", "seed"))
-    if TABLES in stored or TABLES in given or not alike:
-        return
-    known = {one.name for one in variants(given, "cases")}
-    inside = list(zip(variants(stored, "policies"), stored[FOLDERS]["policies"], strict=True))
-    for case, folder in zip(variants(stored, "cases"), stored[FOLDERS]["cases"], strict=True):
-        if case.name not in known:
-            continue
-        values = {**start, **case.values}
-        key = (case.name, given[HORIZON], *values.items())
-        if key not in spaces:  # a problem may take long to make
-            problem_at(case.name, given[HORIZON], values)
-        for policy, own in inside:
-            if policy.name not in spaces[key]:
-                continue
-            try:
-                run = ObservationStore.open(f"{place.rstrip('/')}/{folder}/{own}/0000").specification["policy"]
-            except (StoreError, OSError, KeyError):
-                continue  # not played yet, or damaged
-            space = specify({"space": spaces[key][policy.name]})[0]
-            lines = [f"{case.label}: {each}" for each in differences({"space": run["space"]}, space)]
-            if lines:
-                listed = "\n  ".join(lines)
-                raise SpecificationDiffers(f"store {place}: its runs have another space. Differences:\n  {listed}")
-            break
 
 
 def check_longer(

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scalable_bandits.store.checkpoints import load_arrays, save_arrays
 from scalable_bandits.store.layout import WHOLE, count_document
 from scalable_bandits.store.locations import Location
+from scalable_bandits.studies.growth import HORIZON, LISTS, variants
 
 RUN = tuple[int, int, int]  # numbers of a run's case, policy and replicate
 UNIFORM = "uniform_regret"
@@ -54,53 +55,42 @@ class Notes:
 
     Attributes
     ----------
-    uniform
-        Regret of uniform play (cases, replicates) a round, in units of y; NaN where it is unknown.
-    seconds
-        Durations of the runs (cases, policies, replicates); NaN for runs not recorded as complete.
-    series
-        Series (cases, policies, replicates, horizon) by name.
+    arrays
+        By name: regret of uniform play (cases, replicates) a round, in units of y; durations of the runs and what else
+        they took (cases, policies, replicates); further series (cases, policies, replicates, horizon). NaN where a
+        number is unknown, as is the duration of a run that is not recorded as complete.
     plays
         Number of plays (cases, policies, replicates) by the name of the prior.
-    costs
-        What the runs took beside time (cases, policies, replicates), by name; NaN where it was not measured.
     lost
         Whether any of the stored notes are damaged.
 
     Parameters
     ----------
-    shape
-        Numbers of cases, policies and replicates.
-    horizon
-        Number of rounds of the longest run.
+    record
+        Record of the study.
     """
 
-    def __init__(self, shape: RUN, horizon: int):
-        self.uniform: NDArray[Any] = np.full((shape[0], shape[2]), np.nan)
-        self.seconds: NDArray[Any] = np.full(shape, np.nan)
-        self.series: dict[str, NDArray[Any]] = {}
+    def __init__(self, record: Mapping[str, Any]):
+        self._record = record
+        self.arrays: dict[str, NDArray[Any]] = {UNIFORM: self._empty(UNIFORM, 2), SECONDS: self._empty(SECONDS, 3)}
         self.plays: dict[str, NDArray[Any]] = {}
-        self.costs: dict[str, NDArray[Any]] = {}
-        self._horizon = horizon
         self.lost = False
-        self._written: dict[str, int] = {}  # digests of the stored arrays by name
 
     def keep(self, run: RUN, summary: RunSummary) -> None:
         """Record the results of a run; its series may be shorter than those of others."""
-        self.uniform[run[0], run[2]], seconds = summary[:2]
-        before = self.seconds[run]
+        self.arrays[UNIFORM][run[0], run[2]] = summary.uniform
+        before = self.arrays[SECONDS][run]
         if not self.lost or np.isnan(before):  # otherwise the run was only read again
-            self.seconds[run] = seconds if np.isnan(before) else before + seconds  # it went on to a longer horizon
+            self.arrays[SECONDS][run] = summary.seconds + np.nan_to_num(before)  # it may go on to a longer horizon
         for name, values in summary.series.items():
-            self.series.setdefault(name, self._empty(name))[run][: len(values)] = values
-        for known, numbers in ((self.plays, summary.plays), (self.costs, summary.costs)):
+            self.arrays.setdefault(name, self._empty(name, 4))[run][: len(values)] = values
+        for known, numbers in ((self.plays, summary.plays), (self.arrays, summary.costs)):
             for name, number in numbers.items():
-                known.setdefault(name, np.full(self.seconds.shape, np.nan))[run] = number
+                known.setdefault(name, self._empty(name, 3))[run] = number
 
-    def _empty(self, name: str) -> NDArray[Any]:
-        """Return a series without values."""
-        last = len(marks(self._horizon)) if name == ELAPSED else self._horizon
-        return np.full((*self.seconds.shape, last), np.nan)
+    def _empty(self, name: str, count: int) -> NDArray[Any]:
+        """Return an array without values, of so many dimensions."""
+        return np.full([len(each) for each in _dimensions(self._record, name, count)], np.nan)
 
     # ---- on disk
 
@@ -114,16 +104,15 @@ class Notes:
         study
             Name of the study, drawn at random when it was made.
         copy
-            Attributes of the study, of which the notes have a copy.
+            Attributes of the study, its record among them, of which the notes have a copy.
         """
-        arrays = {UNIFORM: self.uniform, SECONDS: self.seconds, **self.costs, **self.series}
-        if self.plays:
-            arrays[PLAYS] = np.array(list(self.plays.values()))
+        plays = {PLAYS: np.array(list(self.plays.values()))} if self.plays else {}
         if location.document(COMPLETE) is None:
             location.put_document(COMPLETE, count_document({}))
         complete = location.column(COMPLETE, count_document({})).with_config(WHOLE)
-        complete[...] = int(np.isfinite(self.seconds).sum())
-        save_arrays(location, FILE, {"study": study, "attributes": dict(copy), "priors": list(self.plays)}, arrays)
+        complete[...] = int(np.isfinite(self.arrays[SECONDS]).sum())
+        header = {"study": study, "attributes": dict(copy), "priors": list(self.plays)}
+        save_arrays(location, FILE, header, {**self.arrays, **plays})
 
     def load(self, location: Location, study: str) -> list[str]:
         """Read the stored notes; return the problems of damaged files, which are left out."""
@@ -132,27 +121,27 @@ class Notes:
             if header["study"] != study:
                 raise ValueError("it is another study's")
             for name, values in arrays.items():
-                self._set(name, values, header["priors"])
-        except (ValueError, KeyError, TypeError) as error:
+                if name == PLAYS:
+                    each = zip(header["priors"], values, strict=True)
+                    self.plays |= {prior: self._taken(name, plays, header["attributes"]) for prior, plays in each}
+                else:
+                    self.arrays[name] = self._taken(name, values, header["attributes"])
+        except (ValueError, KeyError, TypeError, IndexError) as error:
             self.lost = True
             return [f"{FILE}: {error}"]
         return []
 
-    def _set(self, name: str, values: NDArray[Any], priors: Any) -> None:
-        """Take over the values of a stored array, which may have another shape."""
-        if name == PLAYS:
-            for prior, counts in zip(priors, values, strict=True):
-                self.plays[prior] = _copy_overlap(np.full(self.seconds.shape, np.nan), counts)
-        elif name in (UNIFORM, SECONDS):
-            _copy_overlap(self.uniform if name == UNIFORM else self.seconds, values)
-        elif values.ndim == self.seconds.ndim:
-            self.costs[name] = _copy_overlap(np.full(self.seconds.shape, np.nan), values)
-        else:
-            self.series[name] = _copy_overlap(self._empty(name), values)
+    def _taken(self, name: str, values: NDArray[Any], stored: Mapping[str, Any]) -> NDArray[Any]:
+        """Return an array with the values of a stored one, whose study may have had other cases, policies and sizes."""
+        found = self._empty(name, values.ndim)
+        both = zip(*(_dimensions(record, name, values.ndim) for record in (self._record, stored)), strict=True)
+        places = [np.intersect1d(own, its, assume_unique=True, return_indices=True)[1:] for own, its in both]
+        found[np.ix_(*(own for own, _ in places))] = values[np.ix_(*(its for _, its in places))]
+        return found
 
 
-def _copy_overlap(target: NDArray[Any], values: NDArray[Any]) -> NDArray[Any]:
-    """Copy values into an array as far as both shapes overlap; return the array."""
-    overlap = tuple(slice(min(have, want)) for have, want in zip(values.shape, target.shape, strict=True))
-    target[overlap] = values[overlap]
-    return target
+def _dimensions(record: Mapping[str, Any], name: str, count: int) -> list[Any]:
+    """Return what the dimensions of an array of the notes stand for: folders, replicates, rounds."""
+    last = marks(record[HORIZON]) if name == ELAPSED else range(record[HORIZON])
+    found = [*([one.folder for one in variants(record, each)] for each in LISTS), range(record["replicates"]), last]
+    return found[::2][:2] if name == UNIFORM else found[:count]

@@ -11,7 +11,7 @@ import functools
 import json
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from scalable_bandits.store.ledger import is_signed, sign
 from scalable_bandits.store.locations import METADATA, Location, locate
 from scalable_bandits.store.observations import ObservationStore
 from scalable_bandits.studies import growth
-from scalable_bandits.studies.notes import ELAPSED, FILE, PLAYS, RUN, UNIFORM, Notes, RunSummary, marks
+from scalable_bandits.studies.notes import ELAPSED, FILE, PLAYS, RUN, SECONDS, UNIFORM, Notes, RunSummary, marks
 
 if TYPE_CHECKING:
     import xarray
@@ -36,7 +36,7 @@ TOTAL = "cumulative_regret"  # one more series, if a study keeps some rounds onl
 ROUND = "t"  # series of a run of such a study: the numbers of its rounds
 DIMENSIONS = ("case", "policy", "replicate", "round")
 STUDY_ATTRIBUTES = ("kind", "schema", "id", "digest")  # attributes that every study has
-SECONDS = 1.0  # shortest time between two writes of the notes
+APART = 1.0  # shortest time, in seconds, between two writes of the notes
 
 
 class StudyStore:
@@ -52,10 +52,10 @@ class StudyStore:
 
     def __init__(self, place: str | Path, record: Mapping[str, Any]):
         self.place, self.record = _absolute(place), dict(record)
-        self.shape = _shape(record)
+        self.shape = growth.shape_of(record)
         self._location = locate(place)
-        self._names = [record[growth.FOLDERS][name] for name in growth.LISTS]
-        self._notes = Notes(self.shape, record["horizon"])
+        self._names = [[one.folder for one in growth.variants(record, name)] for name in growth.LISTS]
+        self._notes = Notes(record)
         self._written = self._write_seconds = 0.0  # time of the last write of the notes, and its duration
         found = _find(self._location)
         self._study = found.get("id", "")
@@ -65,7 +65,7 @@ class StudyStore:
             checks.warn(f"store {place}: {text}")
 
     @classmethod
-    def take_up(cls, place: str | Path, record: Mapping[str, Any], order: Mapping[str, Sequence[str]]) -> StudyStore:
+    def take_up(cls, place: str | Path, record: Mapping[str, Any], order: Mapping[str, Iterable[str]]) -> StudyStore:
         """Make the group of a study, or continue with an existing one, which may grow.
 
         Parameters
@@ -127,11 +127,9 @@ class StudyStore:
 
     def missing(self, horizon: int) -> list[RUN]:
         """Return the runs that have fewer rounds than `horizon` and than they will have, or no notes."""
-        notes, rounds = self._notes, growth.rounds_of(self.record)
-        return [
-            run for run in all_runs(self.record)
-            if notes.lost or np.isnan(notes.seconds[run]) or not self._has_rounds(run, min(horizon, rounds[run[1]]))
-        ]  # fmt: skip
+        rounds, unknown = growth.rounds_of(self.record), self._notes.lost | np.isnan(self._notes.arrays[SECONDS])
+        runs = all_runs(self.record)
+        return [run for run in runs if unknown[run] or not self._has_rounds(run, min(horizon, rounds[run[1]]))]
 
     def _has_rounds(self, run: RUN, count: int) -> bool:
         """Whether so many rounds of a run are in its store."""
@@ -146,7 +144,7 @@ class StudyStore:
     def keep(self, run: RUN, summary: RunSummary) -> None:
         """Record the results of a run that its own store does not have."""
         self._notes.keep(run, summary)
-        if time.monotonic() - self._written > max(SECONDS, 10.0 * self._write_seconds):
+        if time.monotonic() - self._written > max(APART, 10.0 * self._write_seconds):
             self._write()
 
     def close(self) -> None:
@@ -173,11 +171,7 @@ class StudyStore:
             empty = np.full(len(rounds), fill, kind)
             read = functools.partial(_read, places, name, empty, rounds if growth.KEEP in self.record else None)
             series[name] = dask.array.map_blocks(read, chunks=chunks, dtype=kind, meta=np.empty((0,) * 4, kind))
-        found = study_dataset(self.record, rounds, series, self._notes)
-        for name, dimension in zip(growth.LISTS, DIMENSIONS, strict=False):
-            if (shown := self.record[growth.SHOWN][name]) != self.record[name]:
-                found = found.isel({dimension: [self.record[name].index(label) for label in shown]})
-        return found
+        return study_dataset(self.record, rounds, series, self._notes)
 
 
 class StudyInMemory:
@@ -193,10 +187,9 @@ class StudyInMemory:
 
     def __init__(self, record: Mapping[str, Any], rounds: NDArray[Any]):
         self.record = dict(record)
-        self.shape = _shape(record)
-        self._rounds = rounds
-        self._series = {name: np.full((*self.shape, len(rounds)), fill) for name, fill in series_of(record).items()}
-        self._notes = Notes(self.shape, record[growth.HORIZON])
+        self._rounds, shape = rounds, (*growth.shape_of(record), len(rounds))
+        self._series = {name: np.full(shape, fill) for name, fill in series_of(record).items()}
+        self._notes = Notes(record)
 
     def place_of(self, run: RUN) -> str | None:
         """Return None: the run has no store."""
@@ -228,13 +221,9 @@ def _absolute(place: str | Path) -> str | Path:
     return place if "://" in str(place) else Path(place).absolute()
 
 
-def _shape(record: Mapping[str, Any]) -> tuple[int, int, int]:
-    return len(record["cases"]), len(record["policies"]), record["replicates"]
-
-
 def all_runs(record: Mapping[str, Any]) -> Iterable[RUN]:
     """Iterate over all runs of a study, those of one replicate of a case together."""
-    cases, policies, replicates = (range(size) for size in _shape(record))
+    cases, policies, replicates = (range(size) for size in growth.shape_of(record))
     played = growth.present(record)
     return ((c, p, r) for c in cases for r in replicates for p in policies if played[c][p])
 
@@ -346,26 +335,26 @@ def study_dataset(
     """
     import xarray
 
-    variables: dict[str, Any] = {name: (DIMENSIONS, array) for name, array in {**series, **notes.series}.items()}
+    variables: dict[str, Any] = {name: (DIMENSIONS, array) for name, array in series.items()}
+    for name, array in notes.arrays.items():
+        last = "mark" if name == ELAPSED else DIMENSIONS[-1]
+        variables[name] = (DIMENSIONS[::2] if name == UNIFORM else (*DIMENSIONS[:3], last)[: array.ndim], array)
     coordinates: dict[str, Any] = {
         # Variable-length strings: fixed-length ones have no zarr v3 specification.
-        "case": np.array(record["cases"], dtype=object),
-        "policy": np.array(record["policies"], dtype=object),
+        "case": np.array(list(record["cases"]), dtype=object),
+        "policy": np.array(list(record["policies"]), dtype=object),
         "replicate": np.arange(record["replicates"]),
         "round": rounds,
     }
     for name, dimension in zip(growth.LISTS, DIMENSIONS, strict=False):
         coordinates |= {axis: (dimension, values) for axis, values in _axis_values(record, name).items()}
-    if record["timed"]:
-        variables["seconds"] = (DIMENSIONS[:3], notes.seconds)
-        variables |= {name: (DIMENSIONS[:3], values) for name, values in notes.costs.items()}
-    if ELAPSED in notes.series:
-        variables[ELAPSED] = ((*DIMENSIONS[:3], "mark"), notes.series[ELAPSED])
+    if not record["timed"]:
+        del variables[SECONDS]
+    if ELAPSED in variables:
         coordinates["mark"] = marks(record[growth.HORIZON])
     if notes.plays:
         variables[PLAYS] = ((*DIMENSIONS[:3], "prior"), np.stack(list(notes.plays.values()), axis=-1))
         coordinates["prior"] = np.array(list(notes.plays), dtype=object)
-    variables[UNIFORM] = (DIMENSIONS[::2], notes.uniform)
     names = ("study", "title", "source", "unit", "seed", "measure", "version", "python", growth.HORIZONS)
     attributes = {name: record[name] for name in names if name in record}
     if record[growth.ABSENT]:

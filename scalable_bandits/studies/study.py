@@ -16,9 +16,9 @@ from scalable_bandits.identity import function_name
 from scalable_bandits.policies import Policy
 from scalable_bandits.randomness import derived_seed
 from scalable_bandits.runs.thinning import Keep, checked
-from scalable_bandits.specification import nearest
+from scalable_bandits.specification import nearest, specify
 from scalable_bandits.studies import files, layout
-from scalable_bandits.studies.growth import AXES, KEEP, TABLES, Value
+from scalable_bandits.studies.growth import AXES, HORIZON, KEEP, LISTS, SPACES, TABLES, Value
 from scalable_bandits.studies.layout import checked_axes, checked_horizons
 from scalable_bandits.studies.playing import RunTask, play_all
 from scalable_bandits.studies.runs import Player, Problem, Replicate, StudyIncomplete
@@ -303,12 +303,8 @@ class Study:
         keep = layout.keep_of("all" if from_all else self.keep, horizons[-1], stored)
         play = Player(self.build, self.series, keep, horizons, self.timed, self.name)
 
-        spaces: layout.Spaces = {}
-
         def problem_at(case: str, rounds: int, values: Mapping[str, Value]) -> Problem:
-            found = play.problem(self.replicate(case, 0, rounds, seed, data, values))
-            spaces[case, rounds, *values.items()] = {name: policy.space for name, policy in found.policies.items()}
-            return found
+            return play.problem(self.replicate(case, 0, rounds, seed, data, values))
 
         whole = layout.lay_out(problem_at, self.cases, self.labels, known, horizon, choice)
         chosen = whole.chosen(choice)
@@ -320,8 +316,10 @@ class Study:
         if store is None:
             results = StudyInMemory(record, layout.kept_rounds(record))
         else:
-            if stored is not None:
-                layout.check_stored(problem_at, spaces, stored, record, whole.start, str(store))
+            if stored is not None and stored[HORIZON] < record[HORIZON]:
+                layout.check_longer(problem_at, stored, record, whole.start, str(store))
+            if self.specification is None:  # of a study file, the tables are compared
+                record[SPACES] = specify(chosen.spaces)[0]
             results = StudyStore.take_up(store, record, whole.record)
         tasks = self._tasks(results, chosen, count, seed, data)
         pairs = [(case.label, policy.name) for case in chosen.cases for policy in chosen.policies]
@@ -337,10 +335,10 @@ class Study:
     ) -> list[RunTask]:
         """Return the chosen runs that the results do not have."""
         cases, policies = ({one.label: one for one in each} for each in (chosen.cases, chosen.policies))
+        labels = [list(results.record[name]) for name in LISTS]
         tasks = []
         for run in results.missing(chosen.horizons[-1]):
-            case = cases.get(results.record["cases"][run[0]])
-            policy = policies.get(results.record["policies"][run[1]])
+            case, policy = cases.get(labels[0][run[0]]), policies.get(labels[1][run[1]])
             if case is not None and policy is not None and run[2] < count:
                 values, rounds = chosen.values(case, policy), chosen.rounds(policy)
                 replicate = self.replicate(case.name, run[2], rounds, seed, data, values)

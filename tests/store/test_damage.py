@@ -395,5 +395,7 @@ def test_notes_of_a_study_without_a_finished_run(tmp_path):
     (tmp_path / "study").mkdir()
     location = locate(tmp_path / "study")
     location.put_document("", group_document({}))
-    Notes((2, 2, 3), 12).save(location, "its name", {})
-    assert Notes((2, 2, 3), 12).load(location, "its name") == []
+    names = {name: (name, {}, name) for name in ("one", "two")}
+    record = {"cases": names, "policies": names, "replicates": 3, "horizon": 12}
+    Notes(record).save(location, "its name", record)
+    assert Notes(record).load(location, "its name") == []

@@ -217,7 +217,7 @@ def build_more(replicate: Replicate) -> Problem:
 def test_spaces_of_a_study_made_in_python_stay(tmp_path: Path) -> None:
     """Also where nothing is left to play, and no run would be opened."""
     Study("mine", ("one",), build, 10, 1).run(store=tmp_path / "runs", policies=["random"])
-    refusal = r"(?s)its runs have another space. Differences:.*one: space.count: stored 6, given 7"
+    refusal = r"(?s)another study.* Differences:.*spaces of one.random.count: stored 6, given 7"
     with pytest.raises(SpecificationDiffers, match=refusal):
         Study("mine", ("one",), build_more, 10, 1).run(store=tmp_path / "runs")
 
