@@ -53,7 +53,21 @@ from scalable_bandits.formulas import _numba_widths as formulas
 from scalable_bandits.specification import nearest
 
 
-def _check(delta: float, **counts: float) -> None:
+def check_counts(delta: float, **counts: float) -> None:
+    """Check a failure probability, and numbers that count something.
+
+    Parameters
+    ----------
+    delta
+        Failure probability.
+    counts
+        Numbers by the name of the argument, each at least 1.
+
+    Raises
+    ------
+    ValueError
+        If delta is not between 0 and 1, or a count is below 1.
+    """
     if not 0.0 < delta < 1.0:
         checks.refuse("delta", delta, "a number between 0 and 1, both excluded")
     for name, count in counts.items():
@@ -71,7 +85,7 @@ def srinivas_finite(t: int, size: int, delta: float) -> float:
     >>> round(srinivas_finite(t=1, size=1000, delta=0.1), 3)
     19.416
     """
-    _check(delta, t=t, size=size)
+    check_counts(delta, t=t, size=size)
     return float(plain(formulas.beta_finite)(t, size, delta))
 
 
@@ -86,7 +100,7 @@ def srinivas_continuous(t: int, dimension: int, delta: float, a: float, b: float
     ValueError
         If a is at most delta / (4 d), where the formula is undefined; or as for every function of this module.
     """
-    _check(delta, t=t, dimension=dimension)
+    check_counts(delta, t=t, dimension=dimension)
     if not a > delta / (4.0 * dimension):
         checks.refuse("a", a, f"a number above delta / (4 d) = {delta / (4.0 * dimension):.3g}")
     return float(plain(formulas.beta_continuous)(t, dimension, delta, a, b, side))
@@ -97,7 +111,7 @@ def srinivas_rkhs(t: int, gain: float, delta: float, rkhs_norm: float) -> float:
 
     beta_t = 2 B^2 + 300 g log^3(t / delta). Source: Srinivas et al. 2010, Theorem 3, whose B is the squared norm.
     """
-    _check(delta, t=t)
+    check_counts(delta, t=t)
     return float(plain(formulas.beta_rkhs)(t, gain, delta, rkhs_norm))
 
 
@@ -113,7 +127,7 @@ def sliding_theorem(
     >>> sliding_theorem(gain=3.0, delta=100 * math.exp(-5), rkhs_norm=2.0, noise=1.0, regularization=4.0, horizon=100)
     4.0
     """
-    _check(delta, horizon=horizon)
+    check_counts(delta, horizon=horizon)
     return float(plain(formulas.sliding)(1.0, gain, delta, rkhs_norm, noise, regularization, horizon))
 
 
@@ -127,7 +141,7 @@ def improved(gain: float, delta: float, rkhs_norm: float, noise: float) -> float
     >>> improved(gain=1.0, delta=math.exp(-6), rkhs_norm=2.0, noise=1.0)
     6.0
     """
-    _check(delta)
+    check_counts(delta)
     return float(plain(formulas.improved)(1.0, gain, delta, rkhs_norm, noise))
 
 
@@ -143,8 +157,38 @@ def independent(intervals: int, delta: float, rkhs_norm: float, noise: float, re
     >>> independent(intervals=1, delta=2 * math.exp(-8), rkhs_norm=2.0, noise=1.0, regularization=4.0)
     4.0
     """
-    _check(delta, intervals=intervals)
+    check_counts(delta, intervals=intervals)
     return rkhs_norm + noise * math.sqrt(2.0 * math.log(2.0 * intervals / delta) / regularization)
+
+
+def noise_factor(intervals: int, delta: float) -> float:
+    """Compute how many deviations R |w| the noise of n estimates at once has at most: sqrt(2 log(2 n / delta)).
+
+    An estimate sum_i w_i y_i of f(x) at points whose choice does not depend on the noise has a bias of at most
+    B |k(x, .) - sum_i w_i k(x_i, .)| and, with probability 1 - delta, noise of at most R |w| sqrt(2 log(2 / delta)).
+
+    Examples
+    --------
+    >>> noise_factor(intervals=1, delta=2 * math.exp(-8))
+    4.0
+    """
+    check_counts(delta, intervals=intervals)
+    return math.sqrt(2.0 * math.log(2.0 * intervals / delta))
+
+
+def fixed_points(intervals: int, delta: float, rkhs_norm: float, noise: float, regularization: float) -> float:
+    """Compute the width for n intervals at once, if the choice of the points does not depend on the noise.
+
+    sqrt(B^2 + 2 R^2 / lambda log(2 n / delta)), never above `independent`, which adds the two parts. For the
+    posterior mean, |k(x, .) - sum_i w_i k(x_i, .)|^2 + lambda |w|^2 = s^2(x), the posterior variance; the rest is the
+    inequality of Cauchy and Schwarz.
+
+    Examples
+    --------
+    >>> fixed_points(intervals=1, delta=2 * math.exp(-8), rkhs_norm=3.0, noise=2.0, regularization=4.0)
+    5.0
+    """
+    return math.hypot(rkhs_norm, noise * noise_factor(intervals, delta) / math.sqrt(regularization))
 
 
 def largest_loss(t: int, rkhs_norm: float, noise: float, regularization: float, delta: float) -> float:
@@ -156,7 +200,7 @@ def largest_loss(t: int, rkhs_norm: float, noise: float, regularization: float, 
     probability 1 - delta, for all t, the squared noise sums to at most R^2 times the bracket.
     Source: Laurent & Massart 2000, Lemma 1, whose moment bound also holds for R-sub-Gaussian noise.
     """
-    _check(delta, t=t)
+    check_counts(delta, t=t)
     u = math.log(t**2 * math.pi**2 / (6.0 * delta))
     return rkhs_norm**2 + noise**2 / regularization * (t + 2.0 * math.sqrt(t * u) + 2.0 * u)
 
@@ -171,7 +215,7 @@ def unknown_prior_finite(t: int, size: int, delta: float) -> float:
     >>> round(unknown_prior_finite(t=1, size=50, delta=0.1), 3)
     4.289
     """
-    _check(delta, t=t, size=size)
+    check_counts(delta, t=t, size=size)
     return float(plain(formulas.unknown_prior)(t, size, delta))
 
 
@@ -186,7 +230,7 @@ def unknown_prior_continuous(t: int, dimension: int, delta: float, a: float, b: 
     ValueError
         If a is at most 2 delta / (3 d), where the formula is undefined; or as for every function of this module.
     """
-    _check(delta, t=t, dimension=dimension)
+    check_counts(delta, t=t, dimension=dimension)
     d = dimension
     if not a > 2.0 * delta / (3.0 * d):
         checks.refuse("a", a, f"a number above 2 delta / (3 d) = {2.0 * delta / (3.0 * d):.3g}")
@@ -200,7 +244,7 @@ def error_allowance(t: int, priors: int, delta: float, noise: float) -> float:
 
     xi_t = 2 R^2 log(|U| pi^2 t^2 / delta). Source: Ziomek et al. 2025, Lemma 5.1 and Theorem 4.1.
     """
-    _check(delta, t=t, priors=priors)
+    check_counts(delta, t=t, priors=priors)
     return float(plain(formulas.error_allowance)(t, priors, delta, noise))
 
 
@@ -220,7 +264,7 @@ def regularised(gain: float, delta: float, rkhs_norm: float, noise: float, regul
     >>> regularised(gain=1.0, delta=math.exp(-7), rkhs_norm=2.0, noise=1.0, regularization=4.0)
     4.0
     """
-    _check(delta)
+    check_counts(delta)
     return float(plain(formulas.regularised)(1.0, gain, delta, rkhs_norm, noise, regularization))
 
 
@@ -241,7 +285,7 @@ def martingale_mixture(gain: float, delta: float, rkhs_norm: float, noise: float
     >>> martingale_mixture(gain=1.0, delta=math.exp(-7), rkhs_norm=3.0, noise=1.0, regularization=1.0)
     5.0
     """
-    _check(delta)
+    check_counts(delta)
     return float(plain(formulas.mixture)(1.0, gain, delta, rkhs_norm, noise, regularization))
 
 
@@ -286,7 +330,7 @@ def mixture_bounds(
     lower, upper : ndarray
         (k,) bounds, in units of y.
     """
-    _check(delta)
+    check_counts(delta)
     eigenvalues, vectors = np.linalg.eigh(gram)
     eigenvalues = np.maximum(eigenvalues, 0.0)
     rotated, projected = vectors.T @ y, vectors.T @ cross
@@ -337,7 +381,7 @@ def budgeted(gain: float, delta: float, rkhs_norm: float, noise: float, regulari
     >>> round(budgeted(gain=1.0, delta=math.exp(-3), rkhs_norm=1.0, noise=1.0, regularization=1.0), 4)
     6.4142
     """
-    _check(delta)
+    check_counts(delta)
     spread = 2.0 * noise / math.sqrt(regularization)
     return spread * math.sqrt(gain + math.log(1.0 / delta)) + (1.0 + math.sqrt(2.0)) * rkhs_norm
 
@@ -439,5 +483,5 @@ def width(name: str, gain: float, delta: float, rkhs_norm: float, noise: float, 
     ValueError
         If the name is unknown; or as for every function of this module.
     """
-    _check(delta)
+    check_counts(delta)
     return named_width(name, delta, rkhs_norm, noise, regularization).at(1, gain)

@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 
-from scalable_bandits import checks
 from scalable_bandits.checks import Floats
+from scalable_bandits.formulas.confidence import check_counts
 
 
 def norm_bound(rkhs_norm: float, ratio: Floats, dimension: int) -> Floats:
@@ -122,9 +122,5 @@ def mean_allowance(t: int, lengthscales: int, delta: float, noise: float) -> flo
     >>> mean_allowance(t=1, lengthscales=3, delta=math.pi**2 / math.exp(4), noise=2.0)
     32.0
     """
-    if not 0.0 < delta < 1.0:
-        checks.refuse("delta", delta, "a number between 0 and 1, both excluded")
-    for name, count in (("t", t), ("lengthscales", lengthscales)):
-        if not count >= 1:
-            checks.refuse(name, count, "a positive integer")
+    check_counts(delta, t=t, lengthscales=lengthscales)
     return 2.0 * noise**2 * math.log(lengthscales * math.pi**2 * t**2 / (3.0 * delta))

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from scalable_bandits import checks
-from scalable_bandits.formulas.fixed_design import fixed_points
+from scalable_bandits.formulas.confidence import fixed_points
 from scalable_bandits.formulas.information_gain import gain_exponent
 from scalable_bandits.formulas.whole import DIGITS, as_fraction, ceiling
 from scalable_bandits.policies.base import Best

@@ -31,7 +31,7 @@ from scipy.linalg import cho_solve, solve_triangular
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.formulas.fixed_design import noise_factor
+from scalable_bandits.formulas.confidence import noise_factor
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.policies.batched_elimination import BatchedElimination
 from scalable_bandits.posteriors import Engine, EngineOptions, State, make_engine

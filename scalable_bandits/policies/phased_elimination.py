@@ -16,7 +16,7 @@ Deviations are those of the plays made or pending, not of those planned. The nex
 are made, when x_j is not available, and after a value that was not asked for, a failure or a point given up.
 
 Differs from the paper in: beta = sqrt(B^2 + 2 R^2 / lambda log(2 |D| n / delta)) for n batches and both sides, which is
-smaller than the sum of its two parts (`formulas.fixed_design`); and as `BatchedElimination` says.
+smaller than the sum of its two parts (`formulas.confidence.fixed_points`); and as `BatchedElimination` says.
 """
 
 from __future__ import annotations

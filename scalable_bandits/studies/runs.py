@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scalable_bandits import checks
 from scalable_bandits.environments import Environment
 from scalable_bandits.environments.base import TABLE_LIMIT
+from scalable_bandits.execution import executing
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.posteriors.blas import blas_threads
+from scalable_bandits.progress import progress_bar
 from scalable_bandits.randomness import generator
 from scalable_bandits.runs.simulate import simulate
 from scalable_bandits.runs.thinning import Keep
@@ -23,14 +25,15 @@ from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.store import StoreError, StoreLocked
 from scalable_bandits.studies.costs import COPIED, Meter
 from scalable_bandits.studies.growth import Value
-from scalable_bandits.studies.notes import ELAPSED, RunSummary
-from scalable_bandits.studies.stored import ROUND, SERIES, TOTAL
+from scalable_bandits.studies.notes import ELAPSED, RUN, RunSummary
+from scalable_bandits.studies.stored import ROUND, SERIES, TOTAL, StudyInMemory, StudyStore
 
 if TYPE_CHECKING:
     import xarray
 
 SOBOL_POINTS = 1024  # points of a box over which the regret of uniform play is averaged
 DRAWN = 2**17  # candidates over which it is averaged where there are too many for a table
+RETRIES = 1  # number of times that a failed run is played again
 LOCKED_SECONDS = 60.0  # time to wait for a run's lock: a worker considered lost may still be writing the run
 
 
@@ -209,3 +212,74 @@ def uniform_regret(environment: Environment, horizon: int) -> float:
         values = environment.table(t) if available is None else environment.table(t)[available]
         total += float(values.max() - values.mean())
     return total / horizon
+
+
+class RunTask(NamedTuple):
+    """Run that is to be played."""
+
+    run: RUN
+    replicate: Replicate
+    policy: str  # name of the policy in the problem
+    labels: tuple[str, str]  # labels of the case and of the policy
+
+
+def play_all(
+    name: str, player: Player, tasks: Sequence[RunTask], total: int, results: StudyInMemory | StudyStore, on: Any,
+    progress: bool,
+) -> dict[str, str]:  # fmt: skip
+    """Play runs and keep their results.
+
+    Parameters
+    ----------
+    name
+        Name of the study.
+    player
+        Function that plays a run.
+    tasks
+        Runs that are to be played.
+    total
+        Number of runs, those included that have been played before.
+    results
+        What keeps the results.
+    on
+        Executor, as in `Study.run`.
+    progress
+        Whether to show a progress bar.
+
+    Returns
+    -------
+    dict
+        Tracebacks of the runs that failed twice, by name of the run.
+    """
+    failed: dict[str, str] = {}
+    running: dict[str, tuple[RunTask, int]] = {}  # by key: task, and how often it has failed
+    with (
+        blas_threads(),  # set before any thread starts a run: threadpoolctl keeps the limits of the first thread
+        executing(on, player, name) as execution,
+        progress_bar(progress, name, total, total - len(tasks), execution.dashboard, " runs") as advance,
+    ):
+
+        def submit(task: RunTask, failures: int) -> None:
+            words = f"run {name} {' '.join(task.labels)}".replace("-", " ")
+            key = f"{words}-{task.replicate.number}-{failures}"
+            running[key] = task, failures
+            execution.submit(key, task.replicate, task.policy, results.place_of(task.run))
+
+        try:
+            for task in tasks:
+                submit(task, 0)
+            while running:
+                for event in execution.events():
+                    if event.key not in running or event.kind not in ("done", "failed"):
+                        continue
+                    task, failures = running.pop(event.key)
+                    if event.kind == "done":
+                        results.keep(task.run, event.value)
+                        advance(1)
+                    elif event.final or failures >= RETRIES:
+                        failed[f"{', '.join(task.labels)}, replicate {task.replicate.number}"] = event.trace
+                    else:
+                        submit(task, failures + 1)
+        finally:
+            results.close()
+    return failed

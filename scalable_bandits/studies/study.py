@@ -20,8 +20,7 @@ from scalable_bandits.specification import nearest, specify
 from scalable_bandits.studies import files, layout
 from scalable_bandits.studies.growth import AXES, HORIZON, KEEP, LISTS, SPACES, TABLES, Value
 from scalable_bandits.studies.layout import checked_axes, checked_horizons
-from scalable_bandits.studies.playing import RunTask, play_all
-from scalable_bandits.studies.runs import Player, Problem, Replicate, StudyIncomplete
+from scalable_bandits.studies.runs import Player, Problem, Replicate, RunTask, StudyIncomplete, play_all
 from scalable_bandits.studies.stored import StudyInMemory, StudyStore, study_record
 from scalable_bandits.studies.summary import Comparison
 

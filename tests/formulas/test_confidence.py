@@ -11,7 +11,7 @@ from naive import policies as naive
 
 import scalable_bandits as sb
 from scalable_bandits.formulas import confidence
-from scalable_bandits.formulas.fixed_design import fixed_points
+from scalable_bandits.formulas.confidence import fixed_points
 
 rounds = st.integers(1, 10**7)
 deltas = st.floats(1e-6, 0.999)
