@@ -16,8 +16,9 @@ from scalable_bandits.runs.thinning import rounds_played
 from scalable_bandits.store import ObservationStore, StoredRun, StoreError
 from scalable_bandits.store.check import Part, check_run
 from scalable_bandits.store.locations import COMMITTED, METADATA, locate
+from scalable_bandits.studies.growth import runs_of
 from scalable_bandits.studies.notes import FILE, Notes
-from scalable_bandits.studies.stored import StudyStore, all_runs, study_copies, study_record
+from scalable_bandits.studies.stored import StudyStore, study_copies, study_record
 
 _ASIDE = re.compile(r"\.(damaged|recovering)\d*$")  # names of files set aside
 
@@ -118,10 +119,11 @@ def study_progress(place: Any) -> tuple[int, int]:
     record = study_record(place)
     if record is None:
         return 0, 0
-    runs = len(list(all_runs(record)))
+    runs = runs_of(record)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # `check` and the next `run` say what is damaged
-        return runs - len(StudyStore(place, record).missing(record["horizon"])), runs
+        store = StudyStore(place, record)
+        return sum(not store.lacks(run, rounds) for run, rounds in runs.items()), len(runs)
 
 
 def minimizes(run: StoredRun) -> bool:

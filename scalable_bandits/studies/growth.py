@@ -71,28 +71,22 @@ def shape_of(record: Mapping[str, Any]) -> tuple[int, int, int]:
     return len(record["cases"]), len(record["policies"]), record["replicates"]
 
 
-def present(record: Mapping[str, Any]) -> list[list[bool]]:
-    """Return whether each policy is played, by case.
+def runs_of(record: Mapping[str, Any]) -> dict[tuple[int, int, int], int]:
+    """Return the rounds of each run that is played, by the numbers of its case, policy and replicate.
 
     Parameters
     ----------
     record
         Record of the study.
     """
-    absent = {tuple(pair) for pair in record[ABSENT]}
-    names = [one.name for one in variants(record, "policies")]
-    return [[(case, name) not in absent for name in names] for case in record["cases"]]
-
-
-def rounds_of(record: Mapping[str, Any]) -> list[int]:
-    """Return the number of rounds of each policy.
-
-    Parameters
-    ----------
-    record
-        Record of the study.
-    """
-    return [int(one.values.get(HORIZON, record[HORIZON])) for one in variants(record, "policies")]
+    absent, last = {tuple(pair) for pair in record[ABSENT]}, record[HORIZON]
+    return {
+        (c, p, r): int(policy.values.get(HORIZON, last))
+        for c, case in enumerate(record["cases"])
+        for p, policy in enumerate(variants(record, "policies"))
+        for r in range(record["replicates"])
+        if (case, policy.name) not in absent
+    }
 
 
 def disagreements(stored: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:

@@ -125,21 +125,17 @@ class StudyStore:
         case, policy, number = run
         return f"{str(self.place).rstrip('/')}/{self._names[0][case]}/{self._names[1][policy]}/{number:04d}"
 
-    def missing(self, horizon: int) -> list[RUN]:
-        """Return the runs that have fewer rounds than `horizon` and than they will have, or no notes."""
-        rounds, unknown = growth.rounds_of(self.record), self._notes.lost | np.isnan(self._notes.arrays[SECONDS])
-        runs = all_runs(self.record)
-        return [run for run in runs if unknown[run] or not self._has_rounds(run, min(horizon, rounds[run[1]]))]
-
-    def _has_rounds(self, run: RUN, count: int) -> bool:
-        """Whether so many rounds of a run are in its store."""
+    def lacks(self, run: RUN, count: int) -> bool:
+        """Return whether a run has fewer rounds than `count` in its store, or no notes."""
+        if self._notes.lost or np.isnan(self._notes.arrays[SECONDS][run]):
+            return True
         try:
             found = ObservationStore.open(self.place_of(run))
             if growth.KEEP in self.record and len(found):
-                return bool(found.read(len(found) - 1, names=[ROUND])[ROUND][0] >= count)
-            return len(found) >= count
+                return bool(found.read(len(found) - 1, names=[ROUND])[ROUND][0] < count)
+            return len(found) < count
         except (StoreError, OSError):
-            return False
+            return True
 
     def keep(self, run: RUN, summary: RunSummary) -> None:
         """Record the results of a run that its own store does not have."""
@@ -195,9 +191,9 @@ class StudyInMemory:
         """Return None: the run has no store."""
         return None
 
-    def missing(self, horizon: int) -> list[RUN]:
-        """Return all runs."""
-        return list(all_runs(self.record))
+    def lacks(self, run: RUN, count: int) -> bool:
+        """Return True: nothing has been played."""
+        return True
 
     def keep(self, run: RUN, summary: RunSummary) -> None:
         """Record the results of a run."""
@@ -219,13 +215,6 @@ class StudyInMemory:
 def _absolute(place: str | Path) -> str | Path:
     """Return the absolute path of a folder, because workers run in other folders; return a URL as it is."""
     return place if "://" in str(place) else Path(place).absolute()
-
-
-def all_runs(record: Mapping[str, Any]) -> Iterable[RUN]:
-    """Iterate over all runs of a study, those of one replicate of a case together."""
-    cases, policies, replicates = (range(size) for size in growth.shape_of(record))
-    played = growth.present(record)
-    return ((c, p, r) for c in cases for r in replicates for p in policies if played[c][p])
 
 
 def _read(

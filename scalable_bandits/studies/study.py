@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -320,10 +321,9 @@ class Study:
             if self.specification is None:  # of a study file, the tables are compared
                 record[SPACES] = specify(chosen.spaces)[0]
             results = StudyStore.take_up(store, record, whole.record)
-        tasks = self._tasks(results, chosen, count, seed, data)
-        pairs = [(case.label, policy.name) for case in chosen.cases for policy in chosen.policies]
-        total = sum(pair not in chosen.absent for pair in pairs) * count
-        failed = play_all(self.name, play, tasks, total, results, on, progress)
+        every = self._tasks(results, chosen, count, seed, data)
+        tasks = [task for task in every if results.lacks(task.run, task.replicate.horizon)]
+        failed = play_all(self.name, play, tasks, len(every), results, on, progress)
         found = results.dataset(layout.kept_rounds(results.record))
         if failed:
             raise StudyIncomplete(self.name, failed, found, store is not None)
@@ -332,15 +332,14 @@ class Study:
     def _tasks(
         self, results: StudyInMemory | StudyStore, chosen: layout.Layout, count: int, seed: int, data: Path | None
     ) -> list[RunTask]:
-        """Return the chosen runs that the results do not have."""
-        cases, policies = ({one.label: one for one in each} for each in (chosen.cases, chosen.policies))
-        labels = [list(results.record[name]) for name in LISTS]
+        """Return the chosen runs, those of one replicate of a case together."""
+        cases, policies = (list(results.record[name]) for name in LISTS)
         tasks = []
-        for run in results.missing(chosen.horizons[-1]):
-            case, policy = cases.get(labels[0][run[0]]), policies.get(labels[1][run[1]])
-            if case is not None and policy is not None and run[2] < count:
+        for case, number, policy in itertools.product(chosen.cases, range(count), chosen.policies):
+            if (case.label, policy.name) not in chosen.absent:
                 values, rounds = chosen.values(case, policy), chosen.rounds(policy)
-                replicate = self.replicate(case.name, run[2], rounds, seed, data, values)
+                replicate = self.replicate(case.name, number, rounds, seed, data, values)
+                run = cases.index(case.label), policies.index(policy.label), number
                 tasks.append(RunTask(run, replicate, policy.name, (case.label, policy.label)))
         return tasks
 
