@@ -95,7 +95,7 @@ def exponent(x: Indices | Floats, values: Floats, span: str = "last decade", lev
     if span == "last decade":
         late = at >= at[-1] / DECADE
         at, curves_ = at[late], curves_[:, late]
-    picked = np.unique(np.searchsorted(at, np.geomspace(at[0], at[-1], POINTS)).clip(max=len(at) - 1))
+    picked = spaced(at, POINTS)
     at, curves_ = at[picked], curves_[:, picked]
     curves_ = curves_[(curves_ > 0.0).all(axis=1)]
     runs = len(curves_)
@@ -114,6 +114,11 @@ def exponent(x: Indices | Floats, values: Floats, span: str = "last decade", lev
         low, high = (float(each) for each in np.quantile(again, [0.5 - level / 2.0, 0.5 + level / 2.0]))
     misfit = float(np.sqrt(np.mean((mean - np.log(factor) - slope * np.log(at)) ** 2)))
     return Power(float(slope), error, low, high, factor, float(at[0]), float(at[-1]), runs, misfit)
+
+
+def spaced(x: Floats, count: int) -> Indices:
+    """Return the places (j,) of at most so many of the numbers (k,), evenly spaced on a logarithmic axis."""
+    return np.unique(np.searchsorted(x, np.geomspace(x[0], x[-1], count)).clip(max=len(x) - 1))
 
 
 def _slopes(x: Floats, logarithms: Floats) -> Floats:

@@ -8,7 +8,6 @@ from scalable_bandits.plots.curves import time_per_round as time_per_round
 from scalable_bandits.plots.figures import cover_figure as cover_figure
 from scalable_bandits.plots.figures import growth_figure as growth_figure
 from scalable_bandits.plots.figures import study_figure as study_figure
-from scalable_bandits.plots.parallel import parallel as parallel
 from scalable_bandits.plots.posteriors import index as index
 from scalable_bandits.plots.posteriors import posterior as posterior
 from scalable_bandits.plots.priors import prior_histogram as prior_histogram
@@ -20,3 +19,4 @@ from scalable_bandits.plots.slices import slices as slices
 from scalable_bandits.plots.style import COLOURS as COLOURS
 from scalable_bandits.plots.tuning import history as history
 from scalable_bandits.plots.tuning import importance as importance
+from scalable_bandits.plots.tuning import parallel as parallel

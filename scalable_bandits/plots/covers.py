@@ -11,6 +11,7 @@ from matplotlib.patches import Rectangle
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments import Environment
+from scalable_bandits.plots.posteriors import function_at
 from scalable_bandits.plots.style import COLOURS, axes
 from scalable_bandits.policies import PiGPUCB
 from scalable_bandits.spaces import Indices
@@ -98,17 +99,13 @@ def _cells(policy: PiGPUCB, low: Floats, high: Floats, ax: Axes) -> None:
 
 def _image(environment: Environment, ax: Axes) -> tuple[Floats, Floats]:
     """Draw f and return the lower and upper corner (2,) of the box around its space."""
-    space = environment.space
-    drawn = space.drawn(PIXELS)
-    points = drawn.points()
-    values = environment.evaluate(points) if space.finite is None else environment.table()
+    points, values, sides = function_at(environment, 1, PIXELS)
     low, high = points.min(axis=0), points.max(axis=0)
     grey: dict[str, Any] = {"cmap": "Greys", "vmin": values.min(), "vmax": values.min() + 1.7 * np.ptp(values)}
-    if drawn.lattice is not None:
-        cell = (high - low) / (np.array(drawn.lattice) - 1.0) / 2.0
+    if sides is not None:
+        cell = (high - low) / (np.array(sides) - 1.0) / 2.0
         extent = tuple(np.array([low - cell, high + cell]).T.ravel())
-        image = values.reshape(drawn.lattice).T
-        ax.imshow(image, origin="lower", extent=extent, interpolation="bilinear", **grey)
+        ax.imshow(values.reshape(sides).T, origin="lower", extent=extent, interpolation="bilinear", **grey)
     else:
         ax.scatter(points[:, 0], points[:, 1], c=values, s=6, linewidth=0, **grey)
     return low, high

@@ -77,7 +77,7 @@ def posterior(
     ax = axes(ax, (6.2, 5.0))
     scale = _surface(points, shape, mean if of == "mean" else std, f"posterior {of} (units of y)", ax)
     if environment is not None:
-        where, f, sides = _function(environment, policy.rounds + 1)
+        where, f, sides = function_at(environment, policy.rounds + 1, SIDES[2])
         if sides is not None:
             scale.set_label(f"posterior {of} (units of y)\nwhite lines: contours of f")
             ax.contour(*_along(where, sides), f.reshape(sides).T, levels=7, colors="white", linewidths=0.7, alpha=0.8)
@@ -159,7 +159,7 @@ def _line(
             for width, label in ((-policy.width, "_"), (policy.width, "confidence width")):
                 ax.plot(x, mean + width * std, color=COLOURS[0], linewidth=0.9, linestyle="--", label=label)
         if environment is not None:
-            where, f, _ = _function(environment, policy.rounds + 1)
+            where, f, _ = function_at(environment, policy.rounds + 1, SIDES[1])
             order = np.argsort(where[:, 0])
             ax.plot(where[order, 0], f[order], color="black", linewidth=1.3, linestyle=":", label="f")
     told = policy.observations if run is None else (policy.finite_space.points(run.candidate), run.y)
@@ -173,12 +173,11 @@ def _line(
     return tidy(ax, "$x$" if policy.space.has_coordinates else "arm", "units of y")
 
 
-def _function(environment: Environment, t: int) -> tuple[Floats, Floats, tuple[int, ...] | None]:
-    """Return the points and values of f in a round, and their shape as an image if the points are a lattice."""
-    space = environment.space
-    drawn = space.drawn(SIDES[space.dimension])
+def function_at(environment: Environment, t: int, side: int) -> tuple[Floats, Floats, tuple[int, ...] | None]:
+    """Return points and values of f in a round, on a box `side` each way, and their shape if they are a lattice."""
+    drawn = environment.space.drawn(side)
     points = drawn.points()
-    values = environment.evaluate_at(points, t) if space.finite is None else environment.table(t)
+    values = environment.evaluate_at(points, t) if environment.space.finite is None else environment.table(t)
     return points, values, drawn.lattice
 
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from scalable_bandits import checks
 from scalable_bandits.analysis import Curve, curves, exponent, horizons_of, numeric_axes, policies_of
-from scalable_bandits.analysis.exponents import MISFIT
+from scalable_bandits.analysis.exponents import MISFIT, spaced
 from scalable_bandits.plots.style import axes, legend, line, logarithmic, panels, plain, tidy
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _thinned(one: Curve, points: int = 300) -> Curve:
     """Return some points of a curve, evenly spaced on a logarithmic axis."""
     if len(one.x) <= points or one.x[0] <= 0:
         return one
-    picked = np.unique(np.searchsorted(one.x, np.geomspace(one.x[0], one.x[-1], points)).clip(max=len(one.x) - 1))
+    picked = spaced(one.x, points)
     return one._replace(x=one.x[picked], values=one.values[:, picked])
 
 
