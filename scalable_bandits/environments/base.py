@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
 from typing import Any
 
@@ -68,8 +69,9 @@ class Environment(Specification):
         self._stream = RoundStream(self.seed, "noise", noise.draw)
 
     def parameters(self) -> dict[str, Any]:
-        """Return the arguments that construct this environment; a subclass adds its own."""
-        return {"space": self.space, "noise": self.noise, "seed": self.seed}
+        """Return the arguments that construct this environment: its attributes of the same names."""
+        names = inspect.signature(type(self)).parameters
+        return {name: getattr(self, name) for name in names if hasattr(self, name)}
 
     @abstractmethod
     def evaluate(self, points: Floats) -> Floats:

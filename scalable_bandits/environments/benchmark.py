@@ -192,14 +192,11 @@ class Benchmark(Environment):
         self._bounds = self.function.bounds[:1] * d if self.function.any_dimension else self.function.bounds
         box = Box([[0.0, 1.0]] * d if unit_cube else self._bounds)
         super().__init__(box if space is None else space, noise, seed)
-        self._unit_cube, self._scaled = checks.flag("unit_cube", unit_cube), checks.flag("scaled", scaled)
+        self.unit_cube, self.scaled = checks.flag("unit_cube", unit_cube), checks.flag("scaled", scaled)
         self._center, self._scale = 0.0, 1.0
         if scaled:
             low, high = self._extremes()
             self._center, self._scale = (low + high) / 2.0, (high - low) / 2.0
-
-    def parameters(self) -> dict[str, Any]:
-        return {**super().parameters(), "name": self.name, "unit_cube": self._unit_cube, "scaled": self._scaled}
 
     def _extremes(self) -> tuple[float, float]:
         """Return the smallest and the largest value on the space."""
@@ -209,7 +206,7 @@ class Benchmark(Environment):
         return extreme(self, sign=-1.0), self.optimum()
 
     def evaluate(self, points: Floats) -> Floats:
-        if self._unit_cube:
+        if self.unit_cube:
             low, high = np.array(self._bounds).T
             points = low + points * (high - low)
         return (self.function.evaluate(points) - self._center) / self._scale
@@ -219,7 +216,7 @@ class Benchmark(Environment):
 
         The value is exact on a finite space and on the usual box; on any other box it is searched.
         """
-        usual = Box([[0.0, 1.0]] * len(self._bounds) if self._unit_cube else self._bounds)
+        usual = Box([[0.0, 1.0]] * len(self._bounds) if self.unit_cube else self._bounds)
         known = self.function.optimum
         if self.name == "michalewicz" and len(self._bounds) != 2:
             known = _michalewicz_optimum(len(self._bounds))

@@ -159,10 +159,6 @@ class DriftingFunction(ChangingEnvironment):
             weights *= np.array([rkhs_norm / norm_of(gram, w) for w in weights])[:, None]
         return cls(space, kernel, centers, weights, knots, slow, noise, seed)
 
-    def parameters(self) -> dict[str, Any]:
-        own = ("kernel", "centers", "weights", "knots", "slow")
-        return {**super().parameters(), **{name: getattr(self, name) for name in own}}
-
     def variation(self, horizon: int) -> float:
         """Compute P_T of the first T = `horizon` rounds: the sum over t < T of the RKHS norm of f_{t+1} - f_t."""
         total, horizon = 0.0, checks.integer("horizon", horizon, 1)
@@ -227,9 +223,6 @@ class AutoregressiveProcess(ChangingEnvironment):
         self._block_number = -1
         self._block = np.empty((0, self._candidates.size))
 
-    def parameters(self) -> dict[str, Any]:
-        return {**super().parameters(), "kernel": self.kernel}
-
     def table(self, t: int = 1) -> Floats:
         number, offset = divmod(checks.integer("t", t, 1) - 1, self.BLOCK)
         if number != self._block_number:
@@ -277,9 +270,6 @@ class SensorPanel(ChangingEnvironment):
         self.hold = checks.integer("hold", hold, 1)
         super().__init__(Arms(self.readings.shape[1]), noise, seed)
 
-    def parameters(self) -> dict[str, Any]:
-        return {"readings": self.readings, "noise": self.noise, "seed": self.seed, "hold": self.hold}
-
     def table(self, t: int = 1) -> Floats:
         return self.readings[((checks.integer("t", t, 1) - 1) // self.hold) % len(self.readings)]
 
@@ -306,27 +296,15 @@ class MovingSearchSpace(Environment):
         if environment.space.finite is None:
             checks.refuse("environment", f"space {environment.space}", "an environment on a finite space")
         self.environment = environment
-        self._size = size = environment.space.finite.size
-        self._masks: NDArray[np.bool_] | None = None
-        self._available = available if callable(available) else None
-        if not callable(available):
-            try:
-                masks = np.asarray(available)
-            except ValueError:  # rows of different lengths
-                checks.refuse("available", available, f"masks (k, {size})")
-            if masks.ndim != 2 or masks.shape[1] != size or not masks.size or not np.isin(masks, (0, 1)).all():
-                checks.refuse("available", f"an array of shape {masks.shape}", f"masks (k, {size})")
-            self._masks = masks.astype(np.bool_)
-            for mask in self._masks:
-                availability(mask, size)
+        self._size = environment.space.finite.size
+        self._available = available if callable(available) else _masks(available, self._size)
         self.changing, self.tabulated = environment.changing, environment.tabulated
         self.one_by_one = environment.one_by_one
         self.same_noise_everywhere = environment.same_noise_everywhere
         super().__init__(environment.space, environment.noise, environment.seed)
 
     def parameters(self) -> dict[str, Any]:
-        masks = self._available if self._masks is None else self._masks
-        return {"environment": self.environment, "available": masks}
+        return {"environment": self.environment, "available": self._available}
 
     def set_noise(self, noise: Noise) -> None:
         super().set_noise(noise)
@@ -334,11 +312,8 @@ class MovingSearchSpace(Environment):
 
     def available(self, t: int) -> NDArray[np.bool_] | None:
         t = checks.integer("t", t, 1)
-        if self._masks is not None:
-            own = self._masks[(t - 1) % len(self._masks)]
-        else:
-            assert self._available is not None
-            own = availability(self._available(t), self._size)
+        given = self._available
+        own = availability(given(t), self._size) if callable(given) else given[(t - 1) % len(given)]
         return np.asarray(self.environment.restricted(own, t))
 
     def evaluate(self, points: Floats) -> Floats:
@@ -356,3 +331,14 @@ class MovingSearchSpace(Environment):
     @property
     def sub_gaussian(self) -> float:
         return self.environment.sub_gaussian
+
+
+def _masks(available: ArrayLike, size: int) -> NDArray[np.bool_]:
+    """Check masks (k, size) of candidates."""
+    try:
+        masks = np.asarray(available)
+    except ValueError:  # rows of different lengths
+        checks.refuse("available", available, f"masks (k, {size})")
+    if masks.ndim != 2 or masks.shape[1] != size or not masks.size or not np.isin(masks, (0, 1)).all():
+        checks.refuse("available", f"an array of shape {masks.shape}", f"masks (k, {size})")
+    return np.array([availability(mask, size) for mask in masks.astype(np.bool_)])

@@ -230,9 +230,6 @@ class RKHSFunction(Environment):
         factor = cholesky(covariance + regularization * np.eye(len(points)), lower=True)
         return cls(space, kernel, points, cho_solve((factor, True), y), noise, seed)
 
-    def parameters(self) -> dict[str, Any]:
-        return {**super().parameters(), "kernel": self.kernel, "centers": self.centers, "weights": self.weights}
-
     def evaluate(self, points: Floats) -> Floats:
         # Without BLAS, whose last bits depend on the number of points.
         return np.einsum("ij,j->i", self.kernel.block(points, self.centers), self.weights)

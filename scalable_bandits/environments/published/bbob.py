@@ -127,10 +127,7 @@ class BBOB(Environment):
         return {**self.__dict__, "_problem": None}
 
     def parameters(self) -> dict[str, Any]:
-        return {
-            "function": self.function, "dimension": self.dimension, "instance": self.instance, "model": self.model,
-            "share": self.share, "noise": None if self.share else self.noise, "seed": self.seed,
-        }  # fmt: skip
+        return {**super().parameters(), "noise": None if self.share else self.noise}
 
     def evaluate(self, points: Floats) -> Floats:
         return -np.array([float(self._published(np.array(point))) for point in points])
