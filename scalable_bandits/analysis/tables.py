@@ -214,16 +214,13 @@ def differences(result: xarray.Dataset, against: str | None = None, level: float
     if against is not None and against not in known:
         checks.refuse("against", against, f"one of {', '.join(known)}")
     rows, order = [], means(result)
-    for case in map(str, result["case"].values):
-        for horizon in horizons_of(result):
+    regrets = {horizon: _regrets(result, horizon) for horizon in horizons_of(result)}
+    for c, case in enumerate(map(str, result["case"].values)):
+        for horizon, last in regrets.items():
             ranked = [row.policy for row in order if row.case == case and row.horizon == horizon]
-            labels = labels_of(result, case, horizon)
             other = ranked[0] if against is None else against
-            if other not in labels:
-                continue
-            last = {policy: outcomes(result, case, label, horizon) for policy, label in labels.items()}
-            for policy in (policy for policy in ranked if policy != other):
-                pairs = last[policy] - last[other]
+            for policy in (policy for policy in ranked if policy != other and other in last):
+                pairs = last[policy][c] - last[other][c]
                 pairs = pairs[np.isfinite(pairs)]
                 if len(pairs):
                     numbers, wins = _numbers(spread(pairs, level)), float((pairs < 0.0).mean())
@@ -271,7 +268,7 @@ def ranks(result: xarray.Dataset) -> list[Rank]:
         regrets = _regrets(result, horizon)
         if not regrets:
             continue
-        placed = rankdata(np.array(list(regrets.values())), axis=0, nan_policy="omit")  # NaN stays NaN
+        placed = rankdata([each.ravel() for each in regrets.values()], axis=0, nan_policy="omit")  # NaN stays NaN
         rows = []
         for policy, row in zip(regrets, placed, strict=True):
             known = row[np.isfinite(row)]
@@ -343,11 +340,11 @@ def wins(result: xarray.Dataset, against: str, tie: float = 0.0) -> list[Wins]:
 
 
 def _regrets(result: xarray.Dataset, horizon: int) -> dict[str, Floats]:
-    """Return the regrets (cases x replicates,) of the policies that play up to a horizon; NaN where one did not."""
+    """Return the regrets (cases, replicates) of the policies that play up to a horizon; NaN where one did not."""
     cases, count = [str(case) for case in result["case"].values], result.sizes["replicate"]
     found: dict[str, Floats] = {}
     for row, case in enumerate(cases):
         for policy, label in labels_of(result, case, horizon).items():
             regrets = found.setdefault(policy, np.full((len(cases), count), np.nan))
             regrets[row] = outcomes(result, case, label, horizon)
-    return {policy: found[policy].ravel() for policy in policies_of(result) if policy in found}
+    return {policy: found[policy] for policy in policies_of(result) if policy in found}

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scalable_bandits.checks import Floats, finite, integer, refuse, to_float
+from scalable_bandits.checks import Floats, finite, integer, refuse
+from scalable_bandits.formulas.rates import cells_rate
 from scalable_bandits.kernels import RBF, Kernel, Linear, Matern, OnDimensions
 from scalable_bandits.kernels.base import Product, Scaled, Sum
 
@@ -77,11 +78,7 @@ def improved_matern_rate(nu: float, t: int | NDArray[Any], dimension: int) -> fl
     ValueError
         If nu is not above 1, or the dimension is below 1.
     """
-    d, smoothness = integer("dimension", dimension, 1), to_float(nu)
-    if not isinstance(smoothness, float) or not smoothness > 1.0:
-        refuse("nu", nu, "a number above 1")
-    rate = np.maximum(finite("t", t), 1) ** (d * (d + 1) / (d * (d + 2) + 2 * nu))
-    return float(rate) if np.ndim(rate) == 0 else rate
+    return cells_rate(nu, t, dimension)  # the number of cells grows alike
 
 
 def gain_exponent(kernel: Kernel, dimension: int) -> float:

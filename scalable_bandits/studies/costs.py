@@ -37,8 +37,6 @@ class Meter:
         self._marks, self._elapsed, self._next = marks(horizon), np.full(len(marks(horizon)), np.nan), 0
         self._times = np.zeros(BINS, dtype=np.int64)  # rounds by their time
         self._horizon, self._rounds = horizon, 0
-        self._traffic = traffic.messages, traffic.sent, traffic.received
-        self._last = time.perf_counter()
 
     def start(self, policy: Policy) -> None:
         """Begin the first round."""

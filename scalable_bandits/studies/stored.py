@@ -365,9 +365,7 @@ def _axis_values(record: Mapping[str, Any], name: str) -> dict[str, NDArray[Any]
         values = [one.values.get(axis, usual.get(axis)) for one in found]
         if any(isinstance(value, str) for value in values):
             return np.array(["" if value is None else str(value) for value in values], dtype=object)
-        if all(isinstance(value, int) for value in values):
-            return np.array(values, dtype=np.int64)
-        return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+        return np.array(values, dtype=np.float64 if None in values else None)
 
     names = {f"{DIMENSIONS[growth.LISTS.index(name)]}_name": np.array([one.name for one in found], dtype=object)}
     return {**names, **{axis: column(axis) for axis in axes}}
