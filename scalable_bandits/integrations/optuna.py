@@ -27,7 +27,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.integrations.optuna_history import Key, Outcome, StudyHistory, key_of
+from scalable_bandits.integrations.optuna_history import Key, StudyHistory, key_of
 from scalable_bandits.integrations.optuna_space import TrialSpace, attributes_of, has_no_values, value_of
 from scalable_bandits.policies import GPEI, Policy
 from scalable_bandits.policies.pending import AllFailed
@@ -391,11 +391,12 @@ class Adviser:
         pending = [(trial, point) for trial in running if (point := self.space.point(trial)) is not None]
         known = [(outcome.trial, point) for outcome, point in ended] + pending
         self._number_points([point for _, point in sorted(known, key=lambda pair: pair[0].number)])
-        for failed, outcomes in itertools.groupby(ended, key=lambda pair: pair[0].value is None):
+        for failed, group in itertools.groupby(ended, key=lambda pair: pair[0].value is None):
+            outcomes, points = zip(*group, strict=True)
             if not failed:
-                self._tell(list(outcomes))
-                continue
-            for _, point in outcomes:
+                values = np.array([outcome.value for outcome in outcomes], dtype=np.float64)
+                self.policy.tell(np.array(points), self._sign * values)
+            for point in points if failed else ():
                 self.policy.tell_failure(point[None])
         self._told = len(history.outcomes)
         return [point for _, point in pending]
@@ -409,10 +410,6 @@ class Adviser:
         new = new[domain.find(new) < 0]
         if len(new):
             self.policy.introduce(np.arange(domain.size, domain.size + len(new)), new)
-
-    def _tell(self, outcomes: list[tuple[Outcome, Floats]]) -> None:
-        values = np.array([outcome.value for outcome, _ in outcomes], dtype=np.float64)
-        self.policy.tell(np.array([point for _, point in outcomes]), self._sign * values)
 
     def choose(self, history: StudyHistory, trial: FrozenTrial, own: Collection[int] = ()) -> dict[str, float]:
         """Return the values chosen for a trial by name, in Optuna's internal form.
@@ -430,8 +427,10 @@ class Adviser:
         numbers = self.policy.domain.find(np.array(pending)) if pending else np.empty(0, dtype=np.int64)
         self.policy.restore_pending([number for number in numbers.tolist() if number >= 0], reissue=False)
         running = {tuple(point) for point in pending}
+        preceding = set(range(trial.number - PRECEDING, trial.number)).difference(own)  # of other processes
+        others = [other for other in history.running if other.number in preceding]
         try:
-            chosen = self._ask(1 + self._choosing(history, trial, own))
+            chosen = self._ask(1 + sum(map(has_no_values, others)))
             for _ in range(MOST_REPEATED):
                 if tuple(chosen) in running:
                     chosen = self._ask(1)
@@ -443,8 +442,3 @@ class Adviser:
         """Return the last (p,) of the next points."""
         setting = self.policy.ask(count)[-1]
         return self.space.space.parse(setting)[0][0]
-
-    def _choosing(self, history: StudyHistory, trial: FrozenTrial, own: Collection[int]) -> int:
-        """Return the number of preceding trials of other processes that seem to be choosing now."""
-        preceding = set(range(trial.number - PRECEDING, trial.number)).difference(own)
-        return sum(other.number in preceding and has_no_values(other) for other in history.running)

@@ -166,7 +166,9 @@ def _pilots(
             rounds, values = layout.rounds(policy), layout.values(case, policy)
             build, key = functools.partial(problem_at, case.name, rounds, values), (rounds, tuple(values.items()))
             twins = made[key] = made.get(key) or _Twins.of(build, rounds)
-            found = _played(twins, policy.name, rounds, seconds)
+            twin, own = (each.policies[policy.name] for each in twins[:2])
+            with blas_threads(), twin, own:
+                found = pilot(twin, own, twins.second.environment, rounds, seconds)
             repeats[policy.label] = functools.partial(_seconds_again, build, policy.name, found.rounds)
             rows.append(Row(case.label, policy.label, rounds, runs, found, twins.seconds))
     return rows, repeats
@@ -186,13 +188,6 @@ class _Twins(NamedTuple):
         second = build()
         uniform_regret(second.environment, horizon)
         return cls(first, second, time.perf_counter() - began)
-
-
-def _played(twins: _Twins, name: str, horizon: int, seconds: float) -> Pilot:
-    """Play a pilot."""
-    twin, policy = (each.policies[name] for each in twins[:2])
-    with blas_threads(), twin, policy:
-        return pilot(twin, policy, twins.second.environment, horizon, seconds)
 
 
 def _seconds_again(build: Callable[[], Problem], name: str, rounds: int) -> float:

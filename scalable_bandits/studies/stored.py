@@ -51,7 +51,8 @@ class StudyStore:
     """
 
     def __init__(self, place: str | Path, record: Mapping[str, Any]):
-        self.place, self.record = _absolute(place), dict(record)
+        self.place = place if "://" in str(place) else Path(place).absolute()  # workers run in other folders
+        self.record = dict(record)
         self.shape = growth.shape_of(record)
         self._location = locate(place)
         self._names = [[one.folder for one in growth.variants(record, name)] for name in growth.LISTS]
@@ -210,11 +211,6 @@ class StudyInMemory:
     def dataset(self, rounds: NDArray[Any]) -> xarray.Dataset:
         """Return the study as a dataset over the kept rounds; NaN (candidate: -1) where rounds are missing."""
         return study_dataset(self.record, rounds, self._series, self._notes)
-
-
-def _absolute(place: str | Path) -> str | Path:
-    """Return the absolute path of a folder, because workers run in other folders; return a URL as it is."""
-    return place if "://" in str(place) else Path(place).absolute()
 
 
 def _read(
