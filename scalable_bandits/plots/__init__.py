@@ -1,12 +1,12 @@
 """Figures of runs, studies, results. Functions draw on the given axes, or on those of a new figure, and return them."""
 
-from scalable_bandits.plots.covers import Played as Played
-from scalable_bandits.plots.covers import partition as partition
 from scalable_bandits.plots.curves import coverage as coverage
 from scalable_bandits.plots.curves import regret_curves as regret_curves
 from scalable_bandits.plots.curves import time_per_round as time_per_round
+from scalable_bandits.plots.figures import Played as Played
 from scalable_bandits.plots.figures import cover_figure as cover_figure
 from scalable_bandits.plots.figures import growth_figure as growth_figure
+from scalable_bandits.plots.figures import partition as partition
 from scalable_bandits.plots.figures import study_figure as study_figure
 from scalable_bandits.plots.posteriors import index as index
 from scalable_bandits.plots.posteriors import posterior as posterior
