@@ -160,8 +160,7 @@ def outcomes(result: xarray.Dataset, case: str, policy: str, horizon: int) -> Fl
     horizon
         Last round.
     """
-    found: Floats = (bests if measure_of(result) == BEST else totals)(result, case, policy, horizon)[1][:, -1]
-    return found
+    return _of_runs(result, BEST if measure_of(result) == BEST else REGRET, case, policy, horizon)
 
 
 def measure_of(result: xarray.Dataset) -> str:
@@ -283,8 +282,7 @@ def _over_rounds(result: xarray.Dataset, quantity: str) -> list[Curve]:
                 x, values = series(result, case, labels[max(labels)])
             else:
                 x = np.array(sorted(labels))
-                last = bests if quantity == BEST else totals
-                values = np.stack([last(result, case, labels[at])[1][:, -1] for at in x], axis=1)
+                values = np.stack([_of_runs(result, quantity, case, labels[at]) for at in x], axis=1)
             found += _curve(case, name, x, values)
     return found
 
@@ -357,8 +355,8 @@ def _groups(result: Any, dimension: str, over: str) -> dict[str, list[tuple[floa
     return found
 
 
-def _of_runs(result: Any, quantity: str, case: str, policy: str) -> NDArray[Any]:
+def _of_runs(result: Any, quantity: str, case: str, policy: str, horizon: int | None = None) -> NDArray[Any]:
     """Return a quantity (replicates,) of the runs of one label, NaN of those that are not finished."""
     if quantity in (REGRET, BEST):
-        return (bests if quantity == BEST else totals)(result, case, policy)[1][:, -1]
+        return (bests if quantity == BEST else totals)(result, case, policy, horizon)[1][:, -1]
     return np.asarray(result[quantity].sel(case=case, policy=policy).values)

@@ -13,7 +13,6 @@ from typing import Any
 
 from scalable_bandits import checks
 from scalable_bandits.posteriors.placement import is_local
-from scalable_bandits.runs.thinning import checked as checked_keep
 from scalable_bandits.specification import allow, known_types, nearest, plain, rebuilt
 from scalable_bandits.studies.builders import ANALYSES, BUILDERS, ProblemsFromBuilder
 from scalable_bandits.studies.growth import AXES, HORIZON, KEEP, Value
@@ -131,8 +130,6 @@ def _check_top(specification: Mapping[str, Any]) -> None:
     for key in ("name", HORIZON, "replicates"):
         if key not in specification:
             checks.refuse(key, None, f"{'text' if key == 'name' else 'a number'}: every study file has this key")
-    checked_horizons(HORIZON, specification[HORIZON])
-    checked_keep(specification.get(KEEP))
     for key, value in specification.items():
         if key in TEXT and not (isinstance(value, str) and value):
             checks.refuse(key, value, "text that is not empty")

@@ -107,8 +107,9 @@ class Player:
     def problem(self, replicate: Replicate) -> Problem:
         """Return the problem of a replicate, which the next runs of the replicate use."""
         with self._naming(replicate):
-            found = _cache.problem = self._make(replicate)
-        return Problem(found.environment, dict(found.policies))
+            environment, policies = self._make(replicate)
+        _cache.problem = (replicate, self._build), environment, policies
+        return Problem(environment, dict(policies))
 
     def __call__(self, replicate: Replicate, label: str, place: str | None) -> RunSummary:
         """Play a policy in a replicate; record the run in a store if `place` names one."""
@@ -155,34 +156,28 @@ class Player:
         if key in warm:
             return {}
         warm.add(key)
-        made = self._make(replicate)
+        environment, policies = self._make(replicate)
         started = time.perf_counter()
-        with made.policies[label] as policy:
-            simulate(policy, made.environment, min(replicate.horizon, COPIED))
+        with policies[label] as policy:
+            simulate(policy, environment, min(replicate.horizon, COPIED))
         return {"warm_up_seconds": time.perf_counter() - started}
 
     def _problem(self, replicate: Replicate, label: str) -> tuple[Environment, Policy]:
         """Return a replicate's environment and a new policy; successive runs of a replicate share the environment."""
-        cached = None if self._timed else getattr(_cache, "problem", None)  # whose other policies are in memory
-        if cached is None or cached.key != (replicate, self._build) or label not in cached.policies:
-            cached = _cache.problem = self._make(replicate)
-        return cached.environment, cached.policies.pop(label)
+        last: Any = getattr(_cache, "problem", (None, None, {}))
+        key, environment, policies = last
+        if self._timed or key != (replicate, self._build) or label not in policies:  # others would be in memory, too
+            environment, policies = self._make(replicate)
+            _cache.problem = (replicate, self._build), environment, policies
+        return environment, policies.pop(label)
 
-    def _make(self, replicate: Replicate) -> _CachedProblem:
+    def _make(self, replicate: Replicate) -> tuple[Environment, dict[str, Policy]]:
         with blas_threads():
             environment, policies = self._build(replicate)
-        return _CachedProblem((replicate, self._build), environment, dict(policies))
+        return environment, dict(policies)
 
 
-class _CachedProblem(NamedTuple):
-    """Problem of a replicate, without the policies that have been played."""
-
-    key: tuple[Replicate, Callable[[Replicate], Problem]]
-    environment: Environment
-    policies: dict[str, Policy]
-
-
-_cache = threading.local()  # the thread's last problem
+_cache = threading.local()  # the thread's last problem, without the policies that have been played
 
 
 def _retry_while_locked(play: Callable[[], Trajectory]) -> Trajectory:
