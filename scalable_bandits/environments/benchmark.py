@@ -190,8 +190,8 @@ class Benchmark(Environment):
             allowed = f"{usual}, for {name}" + (" any above 1" if self.function.any_dimension else "")
             checks.refuse("dimension", d if dimension is None else dimension, allowed)
         self._bounds = self.function.bounds[:1] * d if self.function.any_dimension else self.function.bounds
-        box = Box([[0.0, 1.0]] * d if unit_cube else self._bounds)
-        super().__init__(box if space is None else space, noise, seed)
+        self._usual = Box([[0.0, 1.0]] * d if unit_cube else self._bounds)
+        super().__init__(self._usual if space is None else space, noise, seed)
         self.unit_cube, self.scaled = checks.flag("unit_cube", unit_cube), checks.flag("scaled", scaled)
         self._center, self._scale = 0.0, 1.0
         if scaled:
@@ -216,10 +216,9 @@ class Benchmark(Environment):
 
         The value is exact on a finite space and on the usual box; on any other box it is searched.
         """
-        usual = Box([[0.0, 1.0]] * len(self._bounds) if self.unit_cube else self._bounds)
         known = self.function.optimum
         if self.name == "michalewicz" and len(self._bounds) != 2:
             known = _michalewicz_optimum(len(self._bounds))
-        if self.space == usual and known is not None and available is None:
+        if self.space == self._usual and known is not None and available is None:
             return (known - self._center) / self._scale
         return super().optimum(t, available)

@@ -88,8 +88,7 @@ class StudyStore:
         StoreDamaged
             If both copies of its attributes are damaged.
         """
-        stored = study_record(place)
-        cls.check_place(place)
+        stored = cls.find(place)
         lines = [] if stored is None else growth.disagreements(stored, record)
         if lines:
             listed = "\n  ".join(lines)
@@ -116,10 +115,12 @@ class StudyStore:
         self._write_seconds = self._written - began
 
     @staticmethod
-    def check_place(place: str | Path | None) -> None:
-        """Raise FileExistsError if a place has something other than a study."""
-        if place is not None and study_record(place) is None and locate(place).occupied():
+    def find(place: str | Path) -> dict[str, Any] | None:
+        """Return the record of the study in a place, None if it is empty; FileExistsError if it has something else."""
+        stored = study_record(place)
+        if stored is None and locate(place).occupied():
             raise FileExistsError(f"store: {place} exists already; name another folder, or remove it first")
+        return stored
 
     def place_of(self, run: RUN) -> str | None:
         """Return the folder or URL of a run's store."""

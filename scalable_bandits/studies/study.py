@@ -297,8 +297,7 @@ class Study:
         on, store = _default(on, self.on), _default(store, self.store)
         if on is not None:
             resolve(on)  # refuse an invalid executor or store before anything is made
-        StudyStore.check_place(store)
-        stored = None if store is None else study_record(store)
+        stored = None if store is None else StudyStore.find(store)
         from_all = self.series is not None or self.published is not None  # computed from all rounds
         keep = layout.keep_of("all" if from_all else self.keep, horizons[-1], stored)
         play = Player(self.build, self.series, keep, horizons, self.timed, self.name)
