@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Annotated, Any
 
 from scalable_bandits.cli import options
@@ -85,15 +86,13 @@ def _show_tables(found: Plan) -> None:
         for row in found.rows
     ]  # fmt: skip
     show_table(table(f"{found.study}: what a run takes, after the rounds that were played", runs, 5))
-    rounds: dict[tuple[str, str], dict[str, str]] = {}
-    for each in found.rounds:
-        row = rounds.setdefault((each.case, each.policy), {"case": each.case, "policy": each.policy})
-        row[f"{each.workers:,}"] = duration_in_words(each.seconds)
-    for each in found.rounds:
-        rounds[each.case, each.policy]["more do not pay than"] = f"{each.enough:,}"
+    rounds: list[dict[str, str]] = []
+    for (case, policy), group in itertools.groupby(found.rounds, key=lambda each: each[:2]):
+        row, several = {"case": case, "policy": policy}, list(group)
+        row |= {f"{each.workers:,}": duration_in_words(each.seconds) for each in several}
+        rounds.append({**row, "more do not pay than": f"{several[0].enough:,}"})
     if rounds:
-        text = "a round, its shards on so many workers"
-        show_table(table(text, rounds.values(), len({each.workers for each in found.rounds}) + 1))
+        show_table(table("a round, its shards on so many workers", rounds, len(rounds[0]) - 2))
     studies = [
         {"workers": f"{each.workers:,}", "time": duration_in_words(each.seconds), "busy": f"{each.busy:.0%}",
          "memory": bytes_in_words(each.memory), "messages": f"{each.messages:,}"}

@@ -148,9 +148,7 @@ def _series(run: StoredRun, name: str, label: str) -> Picture | None:
         return None
     ax = new_axes()
     ax.plot(rounds, values, color=COLOURS[0], linewidth=1.8)
-    ax.set_xlabel("round")
-    ax.set_ylabel(label)
-    return picture(tidy(ax), f"{label} over rounds", label)
+    return picture(tidy(ax, "round", label), f"{label} over rounds", label)
 
 
 def _values(run: StoredRun) -> Picture:
@@ -164,9 +162,8 @@ def _values(run: StoredRun) -> Picture:
     ax = new_axes()
     ax.plot(rounds, y, ".", color=COLOURS[5], markersize=4, label="y")
     ax.plot(rounds, best, color=COLOURS[0], linewidth=1.8, label=f"{_better(run)} so far")
-    ax.set_xlabel("round")
-    ax.set_ylabel("observation")
-    return picture(tidy(ax), "Observations over rounds", "observations", legend=True)
+    tidy(ax, "round", "observation")
+    return picture(ax, "Observations over rounds", "observations", legend=True)
 
 
 def _better(run: StoredRun) -> str:

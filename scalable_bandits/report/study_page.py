@@ -188,13 +188,9 @@ def _run_again(result: xarray.Dataset) -> list[Block]:
     if named is not None or tables is None:
         return [again]
     given = {key: result.attrs[key] for key in ("seed", "title", "source") if result.attrs[key] != ""}
-    whole = {
-        **tables,
-        "horizon": horizons if "horizons" in result.attrs else horizons[0],
-        "replicates": result.sizes["replicate"],
-        **given,
-    }
-    return [Block("command", "Study file: save it as study.toml", text=files.text(whole).rstrip()), again]
+    horizon = horizons if "horizons" in result.attrs else horizons[0]
+    whole = files.text({**tables, "horizon": horizon, "replicates": result.sizes["replicate"], **given})
+    return [Block("command", "Study file: save it as study.toml", text=whole.rstrip()), again]
 
 
 def _names(result: xarray.Dataset, dimension: str) -> list[str]:
