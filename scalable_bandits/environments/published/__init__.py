@@ -4,24 +4,15 @@ Nothing is downloaded, and no code of the packages is run, except that of coco-e
 missing, `DataMissing` names the command that installs it. `SOURCES` has the packages, their licences and whom to cite.
 """
 
-from scalable_bandits.environments.published.bbob import BBOB
-from scalable_bandits.environments.published.bocode import HPOB, LCBench, SilverNanoparticles
-from scalable_bandits.environments.published.chemistry import Chemistry
-from scalable_bandits.environments.published.hpo import HPOBench, HPOLib, NASBench201
-from scalable_bandits.environments.published.ratings import Volcano, load_movielens
-from scalable_bandits.environments.published.sources import SOURCES, Source
-
-__all__ = [
-    "BBOB",
-    "HPOB",
-    "SOURCES",
-    "Chemistry",
-    "HPOBench",
-    "HPOLib",
-    "LCBench",
-    "NASBench201",
-    "SilverNanoparticles",
-    "Source",
-    "Volcano",
-    "load_movielens",
-]
+from scalable_bandits.environments.published.bbob import BBOB as BBOB
+from scalable_bandits.environments.published.bocode import HPOB as HPOB
+from scalable_bandits.environments.published.bocode import LCBench as LCBench
+from scalable_bandits.environments.published.bocode import SilverNanoparticles as SilverNanoparticles
+from scalable_bandits.environments.published.chemistry import Chemistry as Chemistry
+from scalable_bandits.environments.published.hpo import HPOBench as HPOBench
+from scalable_bandits.environments.published.hpo import HPOLib as HPOLib
+from scalable_bandits.environments.published.hpo import NASBench201 as NASBench201
+from scalable_bandits.environments.published.ratings import Volcano as Volcano
+from scalable_bandits.environments.published.ratings import load_movielens as load_movielens
+from scalable_bandits.environments.published.sources import SOURCES as SOURCES
+from scalable_bandits.environments.published.sources import Source as Source

