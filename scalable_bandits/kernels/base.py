@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -34,6 +35,13 @@ class Kernel(Specification):
 
     __slots__ = ()
 
+    learned: ClassVar[tuple[str, ...]] = ()  # names of the parameters that can be learned from data
+
+    @property
+    def parts(self) -> tuple[Kernel, ...]:
+        """Kernels of which this one is made."""
+        return ()
+
     @abstractmethod
     def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
         """Write K(X, Z) to `out`; X (n, d), Z (m, d), out (n, m), all float64 and C-ordered."""
@@ -45,12 +53,13 @@ class Kernel(Specification):
     @property
     def stationary(self) -> bool:
         """Whether k(x, z) depends on x - z alone, so that the prior variance is constant."""
-        return False
+        return bool(self.parts) and all(part.stationary for part in self.parts)
 
     @property
     def epsilon(self) -> float:
         """Rate at which the function changes from round to round, see `TemporalDecay`; 0 for a constant function."""
-        return 0.0
+        decays = [part.epsilon for part in self.parts if part.epsilon]
+        return decays[0] if len(decays) == 1 else 1.0 - math.prod(1.0 - epsilon for epsilon in decays)
 
     # ---- gradients
 
@@ -85,12 +94,34 @@ class Kernel(Specification):
 
     @property
     def hyperparameters(self) -> tuple[Hyperparameter, ...]:
-        """The p parameters that can be learned from data."""
-        return ()
+        """The p parameters that can be learned from data: own ones that are not 0, then those of the parts."""
+        found = []
+        for name in self.learned:
+            value = getattr(self, name)
+            if isinstance(value, tuple):
+                found += [Hyperparameter(name, each, k) for k, each in enumerate(value)]
+            elif value:  # its logarithm is learned, so 0 stays 0
+                found.append(Hyperparameter(name, value))
+        for part in self.parts:
+            found += part.hyperparameters
+        return tuple(found)
 
     def with_hyperparameters(self, values: Sequence[float]) -> Kernel:
         """Return this kernel with other values of its `hyperparameters`, in the same order."""
-        return self
+        given, changed = iter(values), dict[str, Any]()
+        for name in self.learned:
+            old = getattr(self, name)
+            if isinstance(old, tuple):
+                changed[name] = tuple(itertools.islice(given, len(old)))
+            elif old:
+                changed[name] = float(next(given))
+        parts = [part.with_hyperparameters([next(given) for _ in part.hyperparameters]) for part in self.parts]
+        changed |= self._made_of(parts)
+        return type(self)(**{**self.parameters(), **changed}) if changed else self
+
+    def _made_of(self, parts: list[Kernel]) -> dict[str, Any]:
+        """Return the parameters of a kernel of this form that is made of other parts."""
+        return {"kernel": parts[0]} if parts else {}
 
     def sensitivity(self, X: Floats, weights: Floats) -> Floats:
         """Differentiate the sum over i, j of weights[i, j] k(X[i], X[j]) in the logarithms of the hyperparameters.
@@ -101,6 +132,8 @@ class Kernel(Specification):
 
     def check(self, dimension: int) -> None:
         """Raise ValueError unless the kernel is defined for points of this dimension."""
+        for part in self.parts:
+            part.check(dimension)
 
     def block(self, X: ArrayLike, Z: ArrayLike | None = None) -> Floats:
         """Compute the covariances K(X, Z).
@@ -175,17 +208,11 @@ class Combination(Kernel):
         return cls(tuple(k for part in parts for k in (part.kernels if isinstance(part, cls) else (part,))))
 
     @property
-    @abstractmethod
-    def epsilon(self) -> float:
-        """Rate at which the combined function changes from round to round, see `TemporalDecay`."""
+    def parts(self) -> tuple[Kernel, ...]:
+        return self.kernels
 
-    @property
-    def stationary(self) -> bool:
-        return all(kernel.stationary for kernel in self.kernels)
-
-    def check(self, dimension: int) -> None:
-        for kernel in self.kernels:
-            kernel.check(dimension)
+    def _made_of(self, parts: list[Kernel]) -> dict[str, Any]:
+        return {"kernels": parts}
 
     def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
         self.kernels[0].fill(X, Z, out)
@@ -196,15 +223,6 @@ class Combination(Kernel):
 
     def diagonal(self, X: Floats) -> Floats:
         return self.combine.reduce([kernel.diagonal(X) for kernel in self.kernels], axis=0)
-
-    @property
-    def hyperparameters(self) -> tuple[Hyperparameter, ...]:
-        return tuple(parameter for kernel in self.kernels for parameter in kernel.hyperparameters)
-
-    def with_hyperparameters(self, values: Sequence[float]) -> Kernel:
-        given = iter(values)
-        parts = [k.with_hyperparameters([next(given) for _ in k.hyperparameters]) for k in self.kernels]
-        return attrs.evolve(self, kernels=parts)
 
 
 @attrs.frozen
@@ -260,11 +278,6 @@ class Product(Combination):
 
     combine = np.multiply
 
-    @property
-    def epsilon(self) -> float:
-        decays = [kernel.epsilon for kernel in self.kernels if kernel.epsilon]
-        return decays[0] if len(decays) == 1 else 1.0 - math.prod(1.0 - epsilon for epsilon in decays)
-
     def _with_product_weights(self, X: Floats, Z: Floats, weights: Floats) -> Iterator[tuple[Kernel, Floats]]:
         """Yield each kernel with the weights times the product of the other kernels."""
         blocks = [kernel.block(X, Z) for kernel in self.kernels]
@@ -302,19 +315,14 @@ class Scaled(Kernel):
         If the output scale is not positive; if the kernel is invalid.
     """
 
+    learned: ClassVar[tuple[str, ...]] = ("factor",)
+
     factor: float = attrs.field(converter=checks.to_float, validator=checks.positive)
     kernel: Kernel = attrs.field(validator=checks.instance_of(Kernel, "a kernel, such as RBF(0.2)"))
 
     @property
-    def stationary(self) -> bool:
-        return self.kernel.stationary
-
-    @property
-    def epsilon(self) -> float:
-        return self.kernel.epsilon
-
-    def check(self, dimension: int) -> None:
-        self.kernel.check(dimension)
+    def parts(self) -> tuple[Kernel, ...]:
+        return (self.kernel,)
 
     def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
         self.kernel.fill(X, Z, out)
@@ -328,13 +336,6 @@ class Scaled(Kernel):
 
     def diagonal_slope(self, X: Floats) -> Floats:
         return self.factor * self.kernel.diagonal_slope(X)
-
-    @property
-    def hyperparameters(self) -> tuple[Hyperparameter, ...]:
-        return (Hyperparameter("factor", self.factor), *self.kernel.hyperparameters)
-
-    def with_hyperparameters(self, values: Sequence[float]) -> Kernel:
-        return attrs.evolve(self, factor=values[0], kernel=self.kernel.with_hyperparameters(values[1:]))
 
     def sensitivity(self, X: Floats, weights: Floats) -> Floats:
         scaled, covariances = self.factor * weights, np.empty_like(weights)
@@ -362,11 +363,16 @@ class Lengthscaled(Kernel):
         If a lengthscale is not positive.
     """
 
+    learned: ClassVar[tuple[str, ...]] = ("lengthscale",)
+
     lengthscale: float | tuple[float, ...] = attrs.field(default=1.0, converter=_lengthscales)
 
     @property
     def stationary(self) -> bool:
         return True
+
+    def diagonal(self, X: Floats) -> Floats:
+        return np.ones(len(X))
 
     def check(self, dimension: int) -> None:
         """Raise ValueError unless there is one lengthscale, or one for each dimension."""
@@ -376,19 +382,6 @@ class Lengthscaled(Kernel):
     def inverse(self, dimension: int) -> Floats:
         """Return 1 / lengthscale for each dimension, shape (d,), in units of 1 / x."""
         return _inverses(self.lengthscale, dimension)
-
-    @property
-    def hyperparameters(self) -> tuple[Hyperparameter, ...]:
-        if isinstance(self.lengthscale, tuple):
-            return tuple(Hyperparameter("lengthscale", value, k) for k, value in enumerate(self.lengthscale))
-        return (Hyperparameter("lengthscale", self.lengthscale),)
-
-    def with_hyperparameters(self, values: Sequence[float]) -> Kernel:
-        count = len(self.lengthscale) if isinstance(self.lengthscale, tuple) else 1
-        given = [float(value) for value in values]
-        others = [p.name for p in self.hyperparameters[count:]]
-        lengthscale = given[:count] if isinstance(self.lengthscale, tuple) else given[0]
-        return attrs.evolve(self, lengthscale=lengthscale, **dict(zip(others, given[count:], strict=True)))
 
     def by_lengthscale(self, by_dimension: Floats) -> Floats:
         """Turn derivatives by dimension (d,) into those by lengthscale (p,): their sum if there is one lengthscale."""

@@ -38,9 +38,6 @@ class Hamming(Lengthscaled):
         numba_kernels.mismatches(X, Z, self.inverse(X.shape[1]), out)
         np.exp(-out, out=out)
 
-    def diagonal(self, X: Floats) -> Floats:
-        return np.ones(len(X))
-
     def slope(self, X: Floats, Z: Floats, weights: Floats, out: Floats) -> None:
         pass  # constant, but for jumps
 
@@ -90,12 +87,8 @@ class OnDimensions(Kernel):
         return np.ascontiguousarray(X[:, self.dimensions])
 
     @property
-    def stationary(self) -> bool:
-        return self.kernel.stationary
-
-    @property
-    def epsilon(self) -> float:
-        return self.kernel.epsilon
+    def parts(self) -> tuple[Kernel, ...]:
+        return (self.kernel,)
 
     def check(self, dimension: int) -> None:
         if max(self.dimensions) >= dimension:
@@ -120,13 +113,8 @@ class OnDimensions(Kernel):
 
     @property
     def hyperparameters(self) -> tuple[Hyperparameter, ...]:
-        places = self.dimensions
-        return tuple(
-            p if p.dimension is None else p._replace(dimension=places[p.dimension]) for p in self.kernel.hyperparameters
-        )
-
-    def with_hyperparameters(self, values: Sequence[float]) -> Kernel:
-        return attrs.evolve(self, kernel=self.kernel.with_hyperparameters(values))
+        own, places = super().hyperparameters, self.dimensions
+        return tuple(p if p.dimension is None else p._replace(dimension=places[p.dimension]) for p in own)
 
     def sensitivity(self, X: Floats, weights: Floats) -> Floats:
         return self.kernel.sensitivity(self._part(X), weights)
@@ -160,5 +148,4 @@ def with_categories(kernel: Kernel, unordered: Sequence[int], dimension: int) ->
 
 def names_dimensions(kernel: Kernel) -> bool:
     """Return whether a kernel is, or combines, kernels of some dimensions."""
-    parts = [*getattr(kernel, "kernels", ()), *([kernel.kernel] if hasattr(kernel, "kernel") else [])]
-    return isinstance(kernel, OnDimensions) or any(names_dimensions(part) for part in parts)
+    return isinstance(kernel, OnDimensions) or any(names_dimensions(part) for part in kernel.parts)

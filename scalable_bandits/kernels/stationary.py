@@ -6,6 +6,7 @@ Source: Rasmussen & Williams 2006, chapter 4.
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import ClassVar
 
 import attrs
 import numpy as np
@@ -14,11 +15,14 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import _numba_gradients as numba_gradients
 from scalable_bandits.kernels import _numba_kernels as numba_kernels
-from scalable_bandits.kernels.base import Hyperparameter, Lengthscaled
+from scalable_bandits.kernels.base import Lengthscaled
 
-_CLOSED_FORMS = {  # compiled functions of Matern kernels, by nu
-    0.5: numba_kernels.matern12, 1.5: numba_kernels.matern32, 2.5: numba_kernels.matern52, np.inf: numba_kernels.rbf,
-}  # fmt: skip
+_CLOSED_FORMS = {  # compiled functions of Matern kernels and of their slopes, by nu
+    0.5: (numba_kernels.matern12, numba_gradients.matern12),
+    1.5: (numba_kernels.matern32, numba_gradients.matern32),
+    2.5: (numba_kernels.matern52, numba_gradients.matern52),
+    np.inf: (numba_kernels.rbf, numba_gradients.rbf),
+}
 
 
 @attrs.frozen
@@ -30,9 +34,6 @@ class Stationary(Lengthscaled):
             X, Z, out = Z, X, out.T
         numba_kernels.squared_distances(X, Z, self.inverse(X.shape[1]), out)
         self.radial(out)
-
-    def diagonal(self, X: Floats) -> Floats:
-        return np.ones(len(X))
 
     @abstractmethod
     def radial(self, block: Floats) -> None:
@@ -105,18 +106,14 @@ class Matern(Stationary):
     nu: float = attrs.field(default=1.5, converter=checks.to_float, validator=checks.positive_or_infinite, kw_only=True)
 
     def radial(self, block: Floats) -> None:
-        closed = _CLOSED_FORMS.get(self.nu)
-        if closed is not None:
-            closed(block)
+        if self.nu in _CLOSED_FORMS:
+            _CLOSED_FORMS[self.nu][0](block)
         else:
             block[:] = _matern(self._argument(block), self.nu)
 
     def radial_slope(self, block: Floats) -> None:
-        closed = {0.5: numba_gradients.matern12, 1.5: numba_gradients.matern32, 2.5: numba_gradients.matern52}
-        if self.nu in closed:
-            closed[self.nu](block)
-        elif np.isinf(self.nu):
-            numba_gradients.rbf(block)
+        if self.nu in _CLOSED_FORMS:
+            _CLOSED_FORMS[self.nu][1](block)
         else:
             block[:] = _matern_slope(self._argument(block), self.nu)
 
@@ -195,6 +192,8 @@ class RationalQuadratic(Stationary):
         If a lengthscale or alpha is not positive.
     """
 
+    learned: ClassVar[tuple[str, ...]] = ("lengthscale", "alpha")
+
     alpha: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive, kw_only=True)
 
     def radial(self, block: Floats) -> None:
@@ -202,10 +201,6 @@ class RationalQuadratic(Stationary):
 
     def radial_slope(self, block: Floats) -> None:
         numba_gradients.rational_quadratic(block, self.alpha)
-
-    @property
-    def hyperparameters(self) -> tuple[Hyperparameter, ...]:
-        return (*super().hyperparameters, Hyperparameter("alpha", self.alpha))
 
     def sensitivity(self, X: Floats, weights: Floats) -> Floats:
         block = np.empty((len(X), len(X)))

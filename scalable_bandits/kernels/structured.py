@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
@@ -34,14 +34,13 @@ class Periodic(Lengthscaled):
         If a lengthscale or the period is not positive.
     """
 
+    learned: ClassVar[tuple[str, ...]] = ("lengthscale", "period")
+
     period: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive, kw_only=True)
 
     def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
         numba_kernels.squared_sines(X, Z, 2.0 * self.inverse(X.shape[1]), np.pi / self.period, out)
         numba_kernels.rbf(out)
-
-    def diagonal(self, X: Floats) -> Floats:
-        return np.ones(len(X))
 
     def slope(self, X: Floats, Z: Floats, weights: Floats, out: Floats) -> None:
         inverse = 2.0 * self.inverse(X.shape[1])
@@ -50,8 +49,8 @@ class Periodic(Lengthscaled):
 
     @property
     def hyperparameters(self) -> tuple[Hyperparameter, ...]:
-        roughness = (p._replace(name="roughness") for p in super().hyperparameters)  # has no unit, unlike a lengthscale
-        return (*roughness, Hyperparameter("period", self.period))
+        *roughness, period = super().hyperparameters
+        return (*(p._replace(name="roughness") for p in roughness), period)  # has no unit, unlike a lengthscale
 
     def sensitivity(self, X: Floats, weights: Floats) -> Floats:
         d = X.shape[1]
@@ -78,6 +77,8 @@ class Linear(Lengthscaled):
         If a lengthscale is not positive, or the bias is negative.
     """
 
+    learned: ClassVar[tuple[str, ...]] = ("lengthscale", "bias")
+
     bias: float = attrs.field(default=0.0, converter=checks.to_float, validator=checks.nonnegative, kw_only=True)
 
     @property
@@ -95,11 +96,6 @@ class Linear(Lengthscaled):
 
     def diagonal_slope(self, X: Floats) -> Floats:
         return 2.0 * X * self.inverse(X.shape[1]) ** 2
-
-    @property
-    def hyperparameters(self) -> tuple[Hyperparameter, ...]:
-        bias = (Hyperparameter("bias", self.bias),) if self.bias else ()  # its logarithm is learned, so 0 stays 0
-        return (*super().hyperparameters, *bias)
 
     def sensitivity(self, X: Floats, weights: Floats) -> Floats:
         sums = np.zeros(X.shape[1])
