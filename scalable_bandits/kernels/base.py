@@ -224,6 +224,10 @@ class Combination(Kernel):
     def diagonal(self, X: Floats) -> Floats:
         return self.combine.reduce([kernel.diagonal(X) for kernel in self.kernels], axis=0)
 
+    @abstractmethod
+    def sensitivity(self, X: Floats, weights: Floats) -> Floats:
+        """Differentiate in the logarithms of the hyperparameters, see `Kernel`."""
+
 
 @attrs.frozen
 class Sum(Combination):

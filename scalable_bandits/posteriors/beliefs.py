@@ -86,8 +86,8 @@ def _influence(space: Space, k: int, length: float, correlation: float) -> Influ
     influence = math.sqrt(max(1.0 - correlation, 0.0))
     if not isinstance(space, NamedSpace):
         return Influence(f"x{k}", length, f"{length:.3g}", influence)
-    column = space.coordinates.columns[k]
-    name, kind = space.names[column.parameter], space.kinds[column.parameter]
-    if column.activity:
+    place = space.coordinates.parameters[k]
+    name, kind = space.names[place], space.kinds[place]
+    if k >= space.coordinates.values:
         return Influence(f"{name} (whether it exists)", length, f"{length:.3g}", influence)
     return Influence(name, length, kind.lengthscale(length), influence)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import functools
 import graphlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.spaces.base import Axis, Space
+from scalable_bandits.spaces.base import Axis, Indices, Space
 from scalable_bandits.spaces.parameters import Parameter, is_nothing
 from scalable_bandits.specification import nearest
 
@@ -34,73 +34,20 @@ ABSENT = 0.5  # coordinate of an ordered parameter that does not exist in a sett
 NO_POSITION = -1.0  # coordinate of an unordered one
 
 
-class Column(NamedTuple):
-    """One coordinate."""
-
-    parameter: int  # position of the parameter
-    activity: bool  # whether the coordinate is 1 if the parameter exists and 0 if not, instead of its value
-    ordered: bool  # whether distances mean something; else only equality does
-
-
-class Coordinates:
-    """Coordinates of p parameters: the value of each that has several, and for each with a condition whether it exists.
+class Coordinates(NamedTuple):
+    """Table of the D coordinates that a model sees: the value of each parameter with several, then conditions.
 
     Values are from 0 to 1, but for unordered parameters, whose coordinate is the position of the value. A parameter
-    that does not exist in a setting is at the middle, or, if it is unordered, at -1.
-
-    Parameters
-    ----------
-    kinds
-        Parameters.
-    conditional
-        Positions of those that exist only under a condition.
-
-    Attributes
-    ----------
-    columns : tuple of Column
-        Description of the D coordinates.
-    parameters : ndarray
-        Position (D,) of the parameter to which each coordinate belongs.
-    continuous : ndarray
-        Mask (D,) of the coordinates that are values of continuous parameters.
-    bounds : ndarray
-        Smallest and largest value (D, 2) of each coordinate.
+    that does not exist in a setting is at the middle, or, if it is unordered, at -1. For each parameter with a
+    condition there is another coordinate, 1 if it exists and 0 if not.
     """
 
-    def __init__(self, kinds: Sequence[Parameter], conditional: Collection[int]):
-        self._kinds = kinds
-        values = [Column(i, False, kind.ordered) for i, kind in enumerate(kinds) if kind.count != 1]
-        values = values or [Column(0, False, True)]  # a model has at least one coordinate
-        self._values = len(values)  # number of coordinates that are values
-        self.columns = (*values, *(Column(i, True, True) for i in sorted(conditional)))
-        self.parameters = np.array([column.parameter for column in self.columns], dtype=np.int64)
-        continuous = [not activity and kinds[i].count is None for i, activity, _ in self.columns]
-        self.continuous = np.array(continuous, dtype=np.bool_)
-        ends = [(0.0, 1.0) if ordered else (NO_POSITION, (kinds[i].count or 1) - 1.0) for i, _, ordered in self.columns]
-        self.bounds = checks.frozen(np.array(ends))
-        self._alike: dict[Parameter, list[int]] = {}  # numbers of the coordinates of equal parameters, encoded together
-        for k, column in enumerate(values):
-            self._alike.setdefault(kinds[column.parameter], []).append(k)
-
-    def encode(self, points: Floats, exist: NDArray[np.bool_]) -> Floats:
-        """Return the coordinates (k, D) of points (k, p), in which the parameters of a mask (k, p) exist."""
-        found = np.empty((len(points), len(self.columns)))
-        found[:, self._values :] = exist.take(self.parameters[self._values :], axis=1)
-        for kind, columns in self._alike.items():
-            places = self.parameters[columns]
-            there = exist.take(places, axis=1)
-            values = kind.encode(points.take(places, axis=1).ravel()).reshape(there.shape)
-            absent = ABSENT if kind.ordered else NO_POSITION
-            found[:, columns] = values if there.all() else np.where(there, values, absent)
-        return found
-
-    def decode(self, coordinates: Floats) -> Floats:
-        """Return the points (k, p) of the allowed values nearest to coordinates (k, D)."""
-        points = np.tile([kind.first for kind in self._kinds], (len(coordinates), 1))
-        for kind, columns in self._alike.items():
-            found = kind.decode(coordinates.take(columns, axis=1).ravel())
-            points[:, self.parameters[columns]] = found.reshape(len(points), -1)
-        return points
+    parameters: Indices  # (D,) position of the parameter to which each coordinate belongs
+    values: int  # number of the coordinates that are values
+    alike: dict[Parameter, list[int]]  # numbers of the coordinates of equal parameters, which are encoded together
+    ordered: NDArray[np.bool_]  # (D,) whether distances mean something; else only equality does
+    continuous: NDArray[np.bool_]  # (D,) whether it is the value of a continuous parameter
+    bounds: Floats  # (D, 2) smallest and largest value
 
 
 class NamedSpace(Space):
@@ -125,7 +72,7 @@ class NamedSpace(Space):
     def _describe(self, parameters: Mapping[str, Parameter]) -> None:
         """Set what follows from the parameters; instances are frozen otherwise."""
         names, kinds = tuple(parameters), tuple(parameters.values())
-        places, first = {name: i for i, name in enumerate(names)}, np.array([kind.first for kind in kinds])
+        places, first = dict(zip(names, range(len(names)), strict=True)), np.array([kind.first for kind in kinds])
         vars(self).update(names=names, kinds=kinds, _places=places, _first=first)
 
     @property
@@ -231,20 +178,15 @@ class NamedSpace(Space):
         exist = self.active(points)
         return (points if exist.all() else np.where(exist, points, self._first)) + 0.0
 
-    def setting(self, point: Floats) -> dict[str, Any]:
-        """Return the setting of a point (p,): the values of the parameters that exist in it, by name."""
-        return self.arguments(point[None])[0]
-
     def argument(self, point: Floats) -> dict[str, Any]:
-        return self.setting(point)
+        """Return the setting of a point (p,): the values of the parameters that exist in it, by name."""
+        each = zip(self.names, self.kinds, point.tolist(), self.active(point[None])[0].tolist(), strict=True)
+        return {name: kind.value(number) for name, kind, number, exists in each if exists}
+
+    setting = argument
 
     def arguments(self, points: NDArray[Any]) -> list[dict[str, Any]]:
-        names, kinds = self.names, self.kinds
-        rows = zip(points.tolist(), self.active(points).tolist(), strict=True)
-        return [
-            {name: kind.value(n) for name, kind, n, exists in zip(names, kinds, *row, strict=True) if exists}
-            for row in rows
-        ]
+        return [self.argument(point) for point in points]
 
     def gather(self, values: list[Any]) -> list[dict[str, Any]]:
         return values
@@ -253,15 +195,39 @@ class NamedSpace(Space):
 
     @functools.cached_property
     def coordinates(self) -> Coordinates:
-        """Coordinates that a model sees."""
-        return Coordinates(self.kinds, self._conditions)
+        """Coordinates that a model sees, at least one."""
+        values = [i for i, kind in enumerate(self.kinds) if kind.count != 1] or [0]
+        parameters = np.array([*values, *sorted(self._conditions)], dtype=np.int64)
+        ordered, continuous = np.ones(len(parameters), dtype=np.bool_), np.zeros(len(parameters), dtype=np.bool_)
+        bounds, alike = np.tile([0.0, 1.0], (len(parameters), 1)), dict[Parameter, list[int]]()
+        for k, i in enumerate(values):
+            kind = self.kinds[i]
+            alike.setdefault(kind, []).append(k)
+            ordered[k], continuous[k] = kind.ordered, kind.count is None
+            if not kind.ordered:
+                bounds[k] = NO_POSITION, kind.last
+        return Coordinates(parameters, len(values), alike, ordered, continuous, checks.frozen(bounds))
 
     def encode(self, points: Floats) -> Floats:
-        return self.coordinates.encode(points, self.active(points))
+        """Return the coordinates (k, D) of points (k, p)."""
+        table, exist = self.coordinates, self.active(points)
+        found = np.empty((len(points), len(table.parameters)))
+        found[:, table.values :] = exist.take(table.parameters[table.values :], axis=1)
+        for kind, columns in table.alike.items():
+            places = table.parameters[columns]
+            there = exist.take(places, axis=1)
+            values = kind.encode(points.take(places, axis=1).ravel()).reshape(there.shape)
+            absent = ABSENT if kind.ordered else NO_POSITION
+            found[:, columns] = values if there.all() else np.where(there, values, absent)
+        return found
 
     def decode(self, coordinates: Floats) -> Floats:
         """Return the points (k, p) of the allowed values nearest to coordinates (k, D)."""
-        return self._canonical(self.coordinates.decode(coordinates))
+        table, points = self.coordinates, np.tile(self._first, (len(coordinates), 1))
+        for kind, columns in table.alike.items():
+            found = kind.decode(coordinates.take(columns, axis=1).ravel())
+            points[:, table.parameters[columns]] = found.reshape(len(points), -1)
+        return self._canonical(points)
 
     @property
     def cube(self) -> Floats:
@@ -269,11 +235,11 @@ class NamedSpace(Space):
 
     @property
     def model_dimension(self) -> int:
-        return len(self.coordinates.columns)
+        return len(self.coordinates.parameters)
 
     @property
     def unordered(self) -> tuple[int, ...]:
-        return tuple(k for k, column in enumerate(self.coordinates.columns) if not column.ordered)
+        return tuple(np.flatnonzero(~self.coordinates.ordered).tolist())
 
     @property
     def side_lengths(self) -> Floats:

@@ -62,16 +62,35 @@ class Parameter(Specification):
         Values of other parameters under which this one exists, such as ``{"booster": "tree"}`` or
         ``{"booster": ["tree", "dart"]}``; if not given, it exists always.
 
+    Attributes
+    ----------
+    count : int or None
+        Number of allowed values; None for a continuous parameter.
+    first, last : float
+        Numbers of the first and the last value: the i-th value of a list, from 0, has the number `first` + i.
+    ordered : bool
+        Whether values near each other in the list of allowed values are alike.
+
     Raises
     ------
     ValueError
         If `when` is not a dict of names and values.
     """
 
+    whole: ClassVar[bool] = True  # whether all numbers are whole
     by_name: ClassVar[frozenset[str]] = frozenset(["when"])
     identified: ClassVar[frozenset[str]] = frozenset(["when", "values"])
 
     when: Condition | None = attrs.field(default=None, converter=_condition)
+    count: int | None = attrs.field(init=False, eq=False)
+    first: float = attrs.field(init=False, eq=False)
+    last: float = attrs.field(init=False, eq=False)
+    ordered: bool = attrs.field(init=False, eq=False, default=True)
+
+    def _describe(self, **attributes: Any) -> None:
+        """Set attributes that follow from the parameters; instances are frozen otherwise."""
+        for name, value in attributes.items():
+            object.__setattr__(self, name, value)
 
     def parameters(self) -> dict[str, Any]:
         given = {name: value for name, value in super().parameters().items() if name != "when"}
@@ -90,21 +109,6 @@ class Parameter(Specification):
         """Description of `when`, for messages."""
         return " and ".join(f"{other!r} is {' or '.join(map(repr, values))}" for other, values in self.when or ())
 
-    @property
-    @abstractmethod
-    def count(self) -> int | None:
-        """Number of allowed values; None for a continuous parameter."""
-
-    @property
-    def first(self) -> float:
-        """Number of the first value: the i-th value of a list, from 0, has the number `first` + i."""
-        return 0.0
-
-    @property
-    def ordered(self) -> bool:
-        """Whether values near each other in the list of allowed values are alike."""
-        return True
-
     @abstractmethod
     def lengthscale(self, length: float) -> str:
         """Return a lengthscale of the coordinate, which is from 0 to 1, in words and in the parameter's units."""
@@ -120,8 +124,8 @@ class Parameter(Specification):
 
     def has(self, numbers: Floats) -> NDArray[np.bool_]:
         """Return the mask (k,) of the numbers (k,) that are numbers of values."""
-        assert self.count is not None
-        return (numbers == np.floor(numbers)) & (numbers >= self.first) & (numbers < self.first + self.count)
+        inside = (numbers >= self.first) & (numbers <= self.last)
+        return inside & (numbers == np.floor(numbers)) if self.whole else inside
 
     @abstractmethod
     def value(self, number: float) -> Any:
@@ -150,14 +154,15 @@ class Parameter(Specification):
         a continuous parameter, values at random distances.
         """
         if self.count is not None and self.count <= FEW:
-            return np.array([value for i in range(self.count) if (value := self.first + i) != number])
+            values = self.first + np.arange(self.count)
+            return values[values != number]
         if self.count is not None and not self.ordered:
             found = self.spread(rng.random(FEW))
         else:
             u = float(self.encode(np.array([number]))[0])
             near: list[float] | Floats = []
             if self.count is not None:
-                near = np.clip([number - 1.0, number + 1.0], self.first, self.first + self.count - 1.0)
+                near = np.clip([number - 1.0, number + 1.0], self.first, self.last)
             steps = 10.0 ** rng.uniform(*SCALES, size=4) * rng.standard_normal(4)
             away = self.decode(np.append(u + steps, [u - 0.1, u + 0.1]))
             found = np.concatenate([near, away, self.spread(rng.random(2))])
@@ -213,10 +218,9 @@ class Range(Parameter):
             checks.refuse("low", self.low, "a positive number with log=True")
         if not math.isfinite(self.high - self.low) or (self.log and not math.isfinite(self.high / self.low)):
             checks.refuse("high", self.high, "a range that does not overflow")
-
-    @property
-    def first(self) -> float:
-        return float(self.low)
+        several = self.high - self.low + 1 if self.whole else None
+        count = 1 if self.low == self.high else several
+        self._describe(count=count, first=float(self.low), last=float(self.high))
 
     @property
     def allowed(self) -> str:
@@ -249,6 +253,22 @@ class Range(Parameter):
         if self.log:
             return np.clip(np.log(numbers / self.low) / math.log(self.high / self.low), 0.0, 1.0)
         return np.clip((numbers - self.low) / (self.high - self.low), 0.0, 1.0)
+
+    def decode(self, coordinates: Floats) -> Floats:
+        u = np.clip(np.asarray(coordinates, dtype=np.float64), 0.0, 1.0)
+        if self.count == 1:
+            return np.full(u.shape, self.first)
+        inside = self._unscaled(u, self.low, self.high)
+        if not self.whole:
+            return np.where(u == 0.0, self.low, np.where(u == 1.0, self.high, np.clip(inside, self.low, self.high)))
+        near = np.clip(np.floor(inside), self.low, self.high - 1)
+        return near + (u > 0.5 * (self.encode(near) + self.encode(near + 1.0)))
+
+    def spread(self, uniform: Floats) -> Floats:
+        if not self.whole:
+            return self.decode(uniform)
+        u = np.asarray(uniform, dtype=np.float64)
+        return np.clip(np.floor(self._unscaled(u, self.low - 0.5, self.high + 0.5) + 0.5), self.low, self.high)
 
     def axis(self, name: str) -> Axis:
         values: Floats | None = None
@@ -285,27 +305,13 @@ class Real(Range):
     """
 
     noun: ClassVar[str] = "a number"
+    whole: ClassVar[bool] = False
 
     low: float = attrs.field(kw_only=False, converter=checks.to_float, validator=checks.number)
     high: float = attrs.field(kw_only=False, converter=checks.to_float, validator=checks.number)
 
-    @property
-    def count(self) -> int | None:
-        return 1 if self.low == self.high else None
-
-    def has(self, numbers: Floats) -> NDArray[np.bool_]:
-        return (numbers >= self.low) & (numbers <= self.high)
-
     def value(self, number: float) -> float:
         return float(number)
-
-    def decode(self, coordinates: Floats) -> Floats:
-        u = np.clip(np.asarray(coordinates, dtype=np.float64), 0.0, 1.0)
-        inside = np.clip(self._unscaled(u, self.low, self.high), self.low, self.high)
-        return np.where(u == 0.0, self.low, np.where(u == 1.0, self.high, inside))
-
-    def spread(self, uniform: Floats) -> Floats:
-        return self.decode(uniform)
 
 
 @attrs.frozen(kw_only=True, repr=False)
@@ -339,24 +345,8 @@ class Integer(Range):
     low: int = attrs.field(kw_only=False, converter=_to_whole, validator=_whole)
     high: int = attrs.field(kw_only=False, converter=_to_whole, validator=_whole)
 
-    @property
-    def count(self) -> int:
-        return self.high - self.low + 1
-
     def value(self, number: float) -> int:
         return round(number)
-
-    def decode(self, coordinates: Floats) -> Floats:
-        u = np.clip(np.asarray(coordinates, dtype=np.float64), 0.0, 1.0)
-        if self.count == 1:
-            return np.full(u.shape, float(self.low))
-        near = np.floor(self._unscaled(u, self.low, self.high))
-        near = np.clip(near, self.low, self.high - 1)
-        return near + (u > 0.5 * (self.encode(near) + self.encode(near + 1.0)))
-
-    def spread(self, uniform: Floats) -> Floats:
-        u = np.asarray(uniform, dtype=np.float64)
-        return np.clip(np.floor(self._unscaled(u, self.low - 0.5, self.high + 0.5) + 0.5), self.low, self.high)
 
 
 # ---- one of several values
@@ -397,10 +387,11 @@ class Choice(Parameter):
         If there is no value, or a value is there twice.
     """
 
-    unit: ClassVar[str]  # what a lengthscale is a number of
+    unit: ClassVar[str]  # what a lengthscale is a number of: "steps" of values in order, or "differences"
 
     values: tuple[Any, ...] = attrs.field(kw_only=False, converter=_values, eq=_typed)
     _positions: dict[tuple[bool, Any], float] = attrs.field(init=False, factory=dict, eq=False)  # by `_key`
+    _steps: int = attrs.field(init=False, eq=False)  # number of positions that are one unit of the coordinate
 
     def __attrs_post_init__(self) -> None:
         if not self.values:
@@ -410,15 +401,14 @@ class Choice(Parameter):
                 checks.refuse("values", value, "values that can be compared and hashed")
             if self._positions.setdefault(_key(value), float(i)) != i:
                 checks.refuse("values", list(self.values), f"distinct values; {value!r} is there twice")
-
-    @property
-    def count(self) -> int:
-        return len(self.values)
+        count, in_order = len(self.values), self.unit == "steps"
+        steps = max(count - 1, 1) if in_order else 1
+        self._describe(count=count, first=0.0, last=count - 1.0, ordered=in_order or count <= 2, _steps=steps)
 
     @property
     def allowed(self) -> str:
         shown = [repr(value) for value in self.values[:12]]
-        return f"one of {', '.join(shown)}{', ...' if self.count > len(shown) else ''}"
+        return f"one of {', '.join(shown)}{', ...' if len(self.values) > len(shown) else ''}"
 
     def number(self, name: str, value: Any) -> float:
         """Return the position of a value; ValueError, with the parameter's name, if the value is not allowed."""
@@ -445,11 +435,6 @@ class Choice(Parameter):
     def value(self, number: float) -> Any:
         return self.values[round(number)]
 
-    @property
-    def _steps(self) -> int:
-        """Number of positions that are one unit of the coordinate."""
-        return 1
-
     def lengthscale(self, length: float) -> str:
         return f"{length * self._steps:.3g} {self.unit}"
 
@@ -457,13 +442,13 @@ class Choice(Parameter):
         return np.asarray(numbers, dtype=np.float64) / self._steps
 
     def decode(self, coordinates: Floats) -> Floats:
-        return np.clip(np.rint(np.asarray(coordinates) * self._steps), 0, self.count - 1)
+        return np.clip(np.rint(np.asarray(coordinates) * self._steps), 0.0, self.last)
 
     def spread(self, uniform: Floats) -> Floats:
-        return np.minimum(np.floor(np.asarray(uniform) * self.count), self.count - 1.0)
+        return np.minimum(np.floor(np.asarray(uniform) * len(self.values)), self.last)
 
     def axis(self, name: str) -> Axis:
-        return choice_axis(name, [str(value) for value in self.values], self.ordered and self.count > 2)
+        return choice_axis(name, [str(value) for value in self.values], self.ordered and len(self.values) > 2)
 
 
 @attrs.frozen(kw_only=True, repr=False)
@@ -491,10 +476,6 @@ class Ordinal(Choice):
 
     unit: ClassVar[str] = "steps"
 
-    @property
-    def _steps(self) -> int:
-        return max(self.count - 1, 1)
-
 
 @attrs.frozen(kw_only=True, repr=False)
 class Categorical(Choice):
@@ -520,10 +501,6 @@ class Categorical(Choice):
     """
 
     unit: ClassVar[str] = "differences"
-
-    @property
-    def ordered(self) -> bool:
-        return self.count <= 2
 
 
 @attrs.frozen(kw_only=True, repr=False)

@@ -85,7 +85,7 @@ class SearchSpace(NamedSpace):
     @property
     def smooth(self) -> bool:
         """Whether all parameters are continuous and exist always, and every setting is allowed."""
-        return not self._conditions and self.where is None and all(kind.count is None for kind in self.kinds)
+        return not self._conditions and self.where is None and {kind.count for kind in self.kinds} == {None}
 
     @property
     def size(self) -> int | None:
@@ -120,12 +120,14 @@ class SearchSpace(NamedSpace):
     def fulfilled(self, points: Floats) -> NDArray[np.bool_]:
         """Return the mask (k,) of the points (k, p) for which `where` is true."""
         if self.where is None:
-            return super().fulfilled(points)
+            return np.ones(len(points), dtype=np.bool_)
         return np.array([self._answer(point.tobytes()) for point in points], dtype=np.bool_)
 
     def first_fulfilled(self, points: Floats, count: int) -> Indices:
         """Return the positions of the first points (k, p) with `where` true, at most `count`; look no further."""
-        allowed = (i for i, point in enumerate(points) if self.where is None or self._answer(point.tobytes()))
+        if self.where is None:
+            return np.arange(min(count, len(points)))
+        allowed = (i for i, point in enumerate(points) if self._answer(point.tobytes()))
         return np.fromiter(itertools.islice(allowed, count), dtype=np.int64)
 
     # ---- random settings

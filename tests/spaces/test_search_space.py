@@ -103,7 +103,7 @@ def test_coordinates(seed):
     drawn = points(seed)
     coordinates = SPACE.encode(drawn)
     assert coordinates.shape == (20, 13)
-    ordered = np.array([column.ordered for column in SPACE.coordinates.columns])
+    ordered = SPACE.coordinates.ordered
     assert ordered.sum() == 11
     assert coordinates[:, ordered].min() >= 0.0
     assert coordinates[:, ordered].max() <= 1.0
