@@ -1,6 +1,14 @@
-"""Loops over pairs of points that compute blocks of covariances.
+"""Loops over pairs of points: blocks of covariances, and weighted sums of a kernel's derivatives.
 
-The inner loop runs along a row of the block, which compilers turn into vector instructions.
+The inner loop runs along a row of the block, which compilers turn into vector instructions. So do they with the
+exponential function here, for arguments x <= 0:
+
+    k = round(x / log 2),  r = x - k log 2,  |r| <= log(2) / 2          log 2 in two parts, so that r keeps all digits
+    exp(x) = 2^k (1 + r + r^2 p(r))                                      p: exponential series up to r^13 / 13!
+
+The `exp` of the C library takes one number at a time and would dominate the time of a block of covariances. Products
+and sums may be fused ("contract"), which only makes them more accurate; nothing else is rearranged, so the result for a
+number does not depend on its neighbours in the array.
 """
 
 import math
@@ -8,10 +16,58 @@ import math
 import numpy as np
 
 from scalable_bandits._numba_compile import njit
-from scalable_bandits.kernels._numba_exponential import LEAST, bounded_exponential, exponential
 
 FEW = 4  # with fewer rows or columns, rearranging the points costs more than it saves
 BLOCK = 1024  # columns computed together, so that their part of a row stays in the first-level cache
+LARGEST = np.finfo(np.float64).max
+
+_PER_LOG2 = 1.0 / math.log(2.0)
+_LOG2_HIGH = float.fromhex("0x1.62e42fefa0000p-1")  # leading 40 bits of log 2: products with k are exact
+_LOG2_LOW = float.fromhex("0x1.cf79abc9e3b3ap-40")  # the rest of log 2
+_ROUND = 1.5 * 2.0**52  # adding it leaves the nearest integer in the last bits
+LEAST = -708.0  # exp of smaller numbers is below the smallest normal number and becomes 0
+
+_C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11, _C12, _C13 = (1.0 / math.factorial(k) for k in range(2, 14))
+
+
+# ---- the exponential function
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def exponential(x):
+    """Compute exp(x) for x <= 0, with an error of at most 0.7 units in the last place; NaN for NaN."""
+    return 0.0 if x < LEAST else bounded_exponential(x)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def bounded_exponential(x):
+    """Compute exp(max(x, LEAST)) for x <= 0; for loops that set a whole product to 0 below LEAST."""
+    within = LEAST if x < LEAST else x  # keeps NaN
+    shifted = within * _PER_LOG2 + _ROUND
+    k = shifted - _ROUND
+    whole = within - k * _LOG2_HIGH
+    r = whole - k * _LOG2_LOW
+    rest = (whole - r) - k * _LOG2_LOW  # rounding error of r
+    p = _C13
+    p = p * r + _C12
+    p = p * r + _C11
+    p = p * r + _C10
+    p = p * r + _C9
+    p = p * r + _C8
+    p = p * r + _C7
+    p = p * r + _C6
+    p = p * r + _C5
+    p = p * r + _C4
+    p = p * r + _C3
+    p = p * r + _C2
+    exponent = np.float64(shifted).view(np.int64) + 1023
+    power = np.int64(exponent << 52).view(np.float64)
+    head = 1.0 + r
+    tail = (r - (head - 1.0)) + (rest + r * r * p)
+    return power * (head + tail)
+
+
+# ---- covariances
 
 
 @njit(cache=True, nogil=True)
@@ -133,3 +189,146 @@ def lookup(matrix, rows, columns, out):
     for i in range(rows.shape[0]):
         for j in range(columns.shape[0]):
             out[i, j] = matrix[rows[i], columns[j]]
+
+
+# ---- derivatives, in the second point and in the hyperparameters
+
+
+@njit(cache=True, nogil=True)
+def slope_of_squared_distances(X, Z, inverse_lengthscale, weights, out):
+    """Add to out[j, k] the sum over i of weights[i, j] d|(X[i] - Z[j]) / lengthscale|^2 / dZ[j, k]."""
+    columns = np.ascontiguousarray(Z.T)
+    sums = np.zeros_like(columns)
+    for i in range(X.shape[0]):
+        for k in range(X.shape[1]):
+            for j in range(Z.shape[0]):
+                sums[k, j] += weights[i, j] * (columns[k, j] - X[i, k])
+    for j in range(Z.shape[0]):
+        for k in range(X.shape[1]):
+            if sums[k, j] != 0.0:  # 0 times an infinite square of the inverse lengthscale would be NaN
+                out[j, k] += 2.0 * inverse_lengthscale[k] * inverse_lengthscale[k] * sums[k, j]
+
+
+@njit(cache=True, nogil=True)
+def slope_of_squared_sines(X, Z, inverse_lengthscale, frequency, weights, out):
+    """Add to out[j, k] the sum over i of weights[i, j] d|sin(frequency (X[i] - Z[j])) / lengthscale|^2 / dZ[j, k]."""
+    for i in range(X.shape[0]):
+        for j in range(Z.shape[0]):
+            w = frequency * weights[i, j]
+            for k in range(X.shape[1]):
+                scale = inverse_lengthscale[k] * inverse_lengthscale[k]
+                out[j, k] += w * scale * math.sin(2.0 * frequency * (Z[j, k] - X[i, k]))
+
+
+@njit(cache=True, nogil=True)
+def slope_of_inner_products(X, Z, inverse_lengthscale, weights, out):
+    """Add to out[j, k] the sum over i of weights[i, j] X[i, k] / lengthscale[k]^2."""
+    for i in range(X.shape[0]):
+        for j in range(Z.shape[0]):
+            for k in range(X.shape[1]):
+                out[j, k] += weights[i, j] * X[i, k] * inverse_lengthscale[k] * inverse_lengthscale[k]
+
+
+@njit(cache=True, nogil=True)
+def squared_distances_by_dimension(X, inverse_lengthscale, weights, out):
+    """Add to out[k] the sum over i, j of weights[i, j] ((X[i, k] - X[j, k]) / lengthscale[k])^2; weights symmetric."""
+    columns = np.ascontiguousarray(X.T)
+    sums = np.zeros_like(columns)
+    for i in range(X.shape[0]):
+        for k in range(X.shape[1]):
+            for j in range(i):
+                difference = (X[i, k] - columns[k, j]) * inverse_lengthscale[k]
+                sums[k, j] += weights[i, j] * min(difference * difference, LARGEST)  # infinity times 0 would be NaN
+    for k in range(X.shape[1]):
+        out[k] += 2.0 * sums[k].sum()
+
+
+@njit(cache=True, nogil=True)
+def squared_sines_by_dimension(X, inverse_lengthscale, frequency, weights, out):
+    """Add to out[k] the sum over i, j of weights[i, j] (sin(frequency (X[i, k] - X[j, k])) / lengthscale[k])^2.
+
+    Add to out[d] half the derivative of the sum over i, j and k in -log(period). The weights are symmetric.
+    """
+    d = X.shape[1]
+    for i in range(X.shape[0]):
+        for j in range(i):
+            w = 2.0 * weights[i, j]
+            for k in range(d):
+                angle = (X[i, k] - X[j, k]) * frequency
+                sine = math.sin(angle) * inverse_lengthscale[k]
+                out[k] += w * sine * sine
+                out[d] += w * sine * math.cos(angle) * inverse_lengthscale[k] * angle
+
+
+@njit(cache=True, nogil=True)
+def mismatches_by_dimension(X, inverse_lengthscale, weights, out):
+    """Add to out[k] the sum over i, j of weights[i, j] [X[i, k] != X[j, k]] / lengthscale[k]; symmetric weights."""
+    for i in range(X.shape[0]):
+        for j in range(i):
+            for k in range(X.shape[1]):
+                if X[i, k] != X[j, k]:
+                    out[k] += 2.0 * weights[i, j] * inverse_lengthscale[k]
+
+
+@njit(cache=True, nogil=True)
+def inner_products_by_dimension(X, inverse_lengthscale, weights, out):
+    """Add to out[k] the sum over i, j of weights[i, j] X[i, k] X[j, k] / lengthscale[k]^2."""
+    for i in range(X.shape[0]):
+        for j in range(X.shape[0]):
+            for k in range(X.shape[1]):
+                scaled = (X[i, k] * inverse_lengthscale[k]) * (X[j, k] * inverse_lengthscale[k])
+                out[k] += weights[i, j] * scaled
+
+
+@njit(cache=True, nogil=True)
+def rbf_slope(block):
+    """Replace squared distances s by the derivative of exp(-s / 2) in s."""
+    for i in range(block.shape[0]):
+        for j in range(block.shape[1]):
+            block[i, j] = -0.5 * exponential(-0.5 * block[i, j])
+
+
+@njit(cache=True, nogil=True)
+def matern12_slope(block):
+    """Replace squared distances s by the derivative of exp(-sqrt(s)) in s; by 0 at s = 0, where it does not exist."""
+    for i in range(block.shape[0]):
+        for j in range(block.shape[1]):
+            r = math.sqrt(block[i, j])
+            block[i, j] = -0.5 * exponential(-r) / r if r > 0.0 else 0.0
+
+
+@njit(cache=True, nogil=True)
+def matern32_slope(block):
+    """Replace squared distances s by the derivative of (1 + a) exp(-a) in s, a = sqrt(3 s)."""
+    for i in range(block.shape[0]):
+        for j in range(block.shape[1]):
+            block[i, j] = -1.5 * exponential(-math.sqrt(3.0 * block[i, j]))
+
+
+@njit(cache=True, nogil=True)
+def matern52_slope(block):
+    """Replace squared distances s by the derivative of (1 + a + a^2 / 3) exp(-a) in s, a = sqrt(5 s)."""
+    for i in range(block.shape[0]):
+        for j in range(block.shape[1]):
+            a = math.sqrt(5.0 * block[i, j])
+            slope = -5.0 / 6.0 * (1.0 + a) * bounded_exponential(-a)
+            block[i, j] = -0.0 if -a < LEAST else slope  # infinity times 0 would be NaN
+
+
+@njit(cache=True, nogil=True)
+def rational_quadratic_slope(block, alpha):
+    """Replace squared distances s by the derivative of (1 + s / (2 alpha))^-alpha in s."""
+    for i in range(block.shape[0]):
+        for j in range(block.shape[1]):
+            block[i, j] = -0.5 * math.exp(-(alpha + 1.0) * math.log1p(block[i, j] / (2.0 * alpha)))
+
+
+@njit(cache=True, nogil=True)
+def rational_quadratic_shape(block, alpha):
+    """Replace squared distances s by the derivative of (1 + s / (2 alpha))^-alpha in log(alpha)."""
+    for i in range(block.shape[0]):
+        for j in range(block.shape[1]):
+            u = block[i, j] / (2.0 * alpha)
+            growth = math.log1p(u)
+            slope = alpha * math.exp(-alpha * growth) * (u / (1.0 + u) - growth)
+            block[i, j] = 0.0 if u == math.inf else slope

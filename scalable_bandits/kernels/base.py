@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, NamedTuple, Self
 
 import attrs
@@ -106,7 +106,7 @@ class Kernel(Specification):
             found += part.hyperparameters
         return tuple(found)
 
-    def with_hyperparameters(self, values: Sequence[float]) -> Kernel:
+    def with_hyperparameters(self, values: Iterable[float]) -> Kernel:
         """Return this kernel with other values of its `hyperparameters`, in the same order."""
         given, changed = iter(values), dict[str, Any]()
         for name in self.learned:
@@ -115,7 +115,7 @@ class Kernel(Specification):
                 changed[name] = tuple(itertools.islice(given, len(old)))
             elif old:
                 changed[name] = float(next(given))
-        parts = [part.with_hyperparameters([next(given) for _ in part.hyperparameters]) for part in self.parts]
+        parts = [part.with_hyperparameters(given) for part in self.parts]  # each takes its own from the iterator
         changed |= self._made_of(parts)
         return type(self)(**{**self.parameters(), **changed}) if changed else self
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.kernels import _numba_gradients as numba_gradients
 from scalable_bandits.kernels import _numba_kernels as numba_kernels
 from scalable_bandits.kernels.base import Hyperparameter, Kernel, Lengthscaled, Scaled
 
@@ -46,7 +45,7 @@ class Hamming(Lengthscaled):
 
     def sensitivity(self, X: Floats, weights: Floats) -> Floats:
         sums = np.zeros(X.shape[1])
-        numba_gradients.mismatches_by_dimension(X, self.inverse(X.shape[1]), weights * self.block(X), sums)
+        numba_kernels.mismatches_by_dimension(X, self.inverse(X.shape[1]), weights * self.block(X), sums)
         return self.by_lengthscale(sums)
 
 

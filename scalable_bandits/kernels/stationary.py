@@ -13,15 +13,14 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.kernels import _numba_gradients as numba_gradients
 from scalable_bandits.kernels import _numba_kernels as numba_kernels
 from scalable_bandits.kernels.base import Lengthscaled
 
 _CLOSED_FORMS = {  # compiled functions of Matern kernels and of their slopes, by nu
-    0.5: (numba_kernels.matern12, numba_gradients.matern12),
-    1.5: (numba_kernels.matern32, numba_gradients.matern32),
-    2.5: (numba_kernels.matern52, numba_gradients.matern52),
-    np.inf: (numba_kernels.rbf, numba_gradients.rbf),
+    0.5: (numba_kernels.matern12, numba_kernels.matern12_slope),
+    1.5: (numba_kernels.matern32, numba_kernels.matern32_slope),
+    2.5: (numba_kernels.matern52, numba_kernels.matern52_slope),
+    np.inf: (numba_kernels.rbf, numba_kernels.rbf_slope),
 }
 
 
@@ -53,13 +52,13 @@ class Stationary(Lengthscaled):
     def slope(self, X: Floats, Z: Floats, weights: Floats, out: Floats) -> None:
         inverse, block = self._slopes(X, Z)
         block *= weights
-        numba_gradients.slope_of_squared_distances(X, Z, inverse, block, out)
+        numba_kernels.slope_of_squared_distances(X, Z, inverse, block, out)
 
     def sensitivity(self, X: Floats, weights: Floats) -> Floats:
         inverse, block = self._slopes(X, X)
         block *= weights
         sums = np.zeros(X.shape[1])
-        numba_gradients.squared_distances_by_dimension(X, inverse, block, sums)
+        numba_kernels.squared_distances_by_dimension(X, inverse, block, sums)
         return self.by_lengthscale(-2.0 * sums)
 
 
@@ -82,7 +81,7 @@ class RBF(Stationary):
         numba_kernels.rbf(block)
 
     def radial_slope(self, block: Floats) -> None:
-        numba_gradients.rbf(block)
+        numba_kernels.rbf_slope(block)
 
 
 @attrs.frozen
@@ -200,10 +199,10 @@ class RationalQuadratic(Stationary):
         numba_kernels.rational_quadratic(block, self.alpha)
 
     def radial_slope(self, block: Floats) -> None:
-        numba_gradients.rational_quadratic(block, self.alpha)
+        numba_kernels.rational_quadratic_slope(block, self.alpha)
 
     def sensitivity(self, X: Floats, weights: Floats) -> Floats:
         block = np.empty((len(X), len(X)))
         numba_kernels.squared_distances(X, X, self.inverse(X.shape[1]), block)
-        numba_gradients.rational_quadratic_shape(block, self.alpha)
+        numba_kernels.rational_quadratic_shape(block, self.alpha)
         return np.append(super().sensitivity(X, weights), (weights * block).sum())

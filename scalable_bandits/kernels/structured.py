@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.kernels import _numba_gradients as numba_gradients
 from scalable_bandits.kernels import _numba_kernels as numba_kernels
 from scalable_bandits.kernels.base import Hyperparameter, Kernel, Lengthscaled
 
@@ -45,7 +44,7 @@ class Periodic(Lengthscaled):
     def slope(self, X: Floats, Z: Floats, weights: Floats, out: Floats) -> None:
         inverse = 2.0 * self.inverse(X.shape[1])
         weighted = -0.5 * weights * self.block(X, Z)
-        numba_gradients.slope_of_squared_sines(X, Z, inverse, np.pi / self.period, weighted, out)
+        numba_kernels.slope_of_squared_sines(X, Z, inverse, np.pi / self.period, weighted, out)
 
     @property
     def hyperparameters(self) -> tuple[Hyperparameter, ...]:
@@ -56,7 +55,7 @@ class Periodic(Lengthscaled):
         d = X.shape[1]
         sums = np.zeros(d + 1)
         weighted = weights * self.block(X)
-        numba_gradients.squared_sines_by_dimension(X, 2.0 * self.inverse(d), np.pi / self.period, weighted, sums)
+        numba_kernels.squared_sines_by_dimension(X, 2.0 * self.inverse(d), np.pi / self.period, weighted, sums)
         return np.append(self.by_lengthscale(sums[:d]), sums[d])
 
 
@@ -92,14 +91,14 @@ class Linear(Lengthscaled):
         return self.bias + ((X * self.inverse(X.shape[1])) ** 2).sum(axis=1)
 
     def slope(self, X: Floats, Z: Floats, weights: Floats, out: Floats) -> None:
-        numba_gradients.slope_of_inner_products(X, Z, self.inverse(X.shape[1]), weights, out)
+        numba_kernels.slope_of_inner_products(X, Z, self.inverse(X.shape[1]), weights, out)
 
     def diagonal_slope(self, X: Floats) -> Floats:
         return 2.0 * X * self.inverse(X.shape[1]) ** 2
 
     def sensitivity(self, X: Floats, weights: Floats) -> Floats:
         sums = np.zeros(X.shape[1])
-        numba_gradients.inner_products_by_dimension(X, self.inverse(X.shape[1]), weights, sums)
+        numba_kernels.inner_products_by_dimension(X, self.inverse(X.shape[1]), weights, sums)
         return np.append(self.by_lengthscale(-2.0 * sums), [self.bias * weights.sum()] if self.bias else [])
 
 

@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 from naive import kernels as naive
 
 import scalable_bandits as sb
-from scalable_bandits.kernels._numba_exponential import exponential
+from scalable_bandits.kernels._numba_kernels import exponential
 
 every_kernel = pytest.mark.parametrize("case", KERNEL_CASES.values(), ids=KERNEL_CASES.keys())
 
