@@ -38,7 +38,7 @@ from scalable_bandits.posteriors.hyperparameters.learned_prior import (
     standard_kernel,
     standard_lengthscales,
 )
-from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import Likelihood, climb
+from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import Likelihood, likeliest
 from scalable_bandits.posteriors.regression import Regression
 from scalable_bandits.priors import Prior
 from scalable_bandits.randomness import generator
@@ -273,7 +273,7 @@ def _learn(kernel: Kernel, data: Sequence[tuple[_Task, Floats]], space: Space, m
         return sum(value for value, _ in parts), np.sum([gradient for _, gradient in parts], axis=0)
 
     start = np.log([*(p.value for p in kernel.hyperparameters), float(np.max(NOISE.median))])
-    best, _ = climb(density, start, *bounds(kernel, space, True), PRECISION)
+    best = likeliest(density, [start], *bounds(kernel, space, True), PRECISION)
     density(best)
     *found, noise = np.exp(best).tolist()
     learned = kernel.with_hyperparameters(found)

@@ -357,7 +357,7 @@ def test_fits_and_searches_have_one_thread_of_blas(monkeypatch):
 
         return noted
 
-    places = [(prior_module, "climb"), (marginal_likelihood, "climb"), (search, "maximize_over_box")]
+    places = [(prior_module, "likeliest"), (marginal_likelihood, "likeliest"), (search, "maximize_over_box")]
     for module, name in places:
         monkeypatch.setattr(module, name, noting(getattr(module, name)))
     with threadpoolctl.threadpool_limits(2, user_api="blas"):

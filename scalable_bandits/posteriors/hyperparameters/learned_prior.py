@@ -35,7 +35,7 @@ from scalable_bandits.kernels import Kernel, Matern
 from scalable_bandits.kernels.mixed import with_categories
 from scalable_bandits.posteriors.collapsed import CollapsedObservations, averaged
 from scalable_bandits.posteriors.hyperparameters.declustering import neighbours
-from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import Likelihood, LogNormal, climb
+from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import Likelihood, LogNormal, likeliest
 from scalable_bandits.posteriors.hyperparameters.transform import Transform, half_ranked, standardized
 from scalable_bandits.posteriors.hyperparameters.uncertainty import MOST_POINTS, Uncertainty
 from scalable_bandits.posteriors.state import StateEntry, Stateful, value
@@ -303,25 +303,25 @@ class LearnedPrior(Stateful):
         return n + (self._every or max(1, min(n, REACH) // 10))
 
     def _present_fit(self, coordinates: Callable[[Indices], Floats]) -> Fit | None:
-        """Return the fit for the present observations, after all milestones until then; None before the first."""
-        first = self._every or 2
-        n = len(self.ys)
-        while n >= (due := first if self._milestone is None else self.next_milestone(self._milestone.observations)):
-            if self._milestone is not None and due > REACH:
-                self._milestone = self._milestone._replace(observations=due)
-                continue
-            self._milestone = self._fit(coordinates, due, self._starts(due))
-        if self._milestone is None or n > EVERY or self._every is not None or self._milestone.observations == n:
-            return self._milestone
-        return self._fit(coordinates, n, [self._milestone.logs])
+        """Return the fit for the present observations, after all milestones until then; None before the first.
 
-    def _starts(self, count: int) -> list[Floats]:
-        """Return starts of a milestone: the last milestone, and the standard values (beyond 200 at doublings)."""
-        last = self._milestone
-        if last is None:
-            return [self._start]
-        doubled = (count // EVERY).bit_length() > (last.observations // EVERY).bit_length()
-        return [last.logs, self._start] if count <= EVERY or doubled else [last.logs]
+        The fit of a milestone starts from the last one and from the standard values; beyond 200 observations from the
+        latter only where their number has doubled.
+        """
+        last, n = self._milestone, len(self.ys)
+        while n >= (due := (self._every or 2) if last is None else self.next_milestone(last.observations)):
+            if last is None:
+                last = self._fit(coordinates, due, [self._start])
+            elif due > REACH:
+                last = last._replace(observations=due)
+            else:
+                doubled = (due // EVERY).bit_length() > (last.observations // EVERY).bit_length()
+                starts = [last.logs, self._start] if due <= EVERY or doubled else [last.logs]
+                last = self._fit(coordinates, due, starts)
+            self._milestone = last
+        if last is None or n > EVERY or self._every is not None or last.observations == n:
+            return last
+        return self._fit(coordinates, n, [last.logs])
 
     def _modelled(self, count: int) -> list[int]:
         """Return the positions of the observations, of the first `count`, that the model has."""
@@ -342,8 +342,7 @@ class LearnedPrior(Stateful):
     def _fit(self, coordinates: Callable[[Indices], Floats], count: int, starts: list[Floats]) -> Fit:
         """Learn from the first `count` observations."""
         target = self._likelihood(self._transform_of(count, coordinates), coordinates, count)
-        ends = [climb(target, start, self._low, self._high, PRECISION) for start in starts]
-        best, _ = max(ends, key=lambda end: end[1])
+        best = likeliest(target, starts, self._low, self._high, PRECISION)
         target(best)
         return Fit(count, best, target.mean)
 
@@ -377,21 +376,20 @@ class LearnedPrior(Stateful):
         return self._uncertainty
 
     def _transform_of(self, count: int, coordinates: Callable[[Indices], Floats]) -> Transform:
-        """Return the transform of the first `count` values."""
-        ys = np.array(self.ys[:count])
-        return standardized(ys) if self.known_noise else half_ranked(ys, self._weights(count, coordinates))
+        """Return the transform of the first `count` values; in few coordinates one counts by the space around it.
 
-    def _weights(self, count: int, coordinates: Callable[[Indices], Floats]) -> Floats:
-        """Return the weights (count,) of the first values: in few coordinates one over the number of points near each.
-
-        Else the observations around a local maximum are soon the better half, and the rest of the function is lost
-        from sight. In many coordinates points are never dense, and to see small differences near the best ones pays.
-        Beyond the reach of an exact model, neighbours are counted among some points, spread evenly over time.
+        Its weight is one over the number of points near it. Else the observations around a local maximum are soon the
+        better half, and the rest of the function is lost from sight. In many coordinates points are never dense, and to
+        see small differences near the best ones pays. Beyond the reach of an exact model, neighbours are counted among
+        some points, spread evenly over time.
         """
-        if len(self._sides) > WEIGHTED_DIMENSIONS:
-            return np.ones(count)
+        ys, d = np.array(self.ys[:count]), len(self._sides)
+        if self.known_noise:
+            return standardized(ys)
+        if d > WEIGHTED_DIMENSIONS:
+            return half_ranked(ys, np.ones(count))
         x = coordinates(np.array(self.numbers[:count])) / self._sides
-        return 1.0 / np.maximum(neighbours(x, LENGTHSCALE * math.sqrt(len(self._sides)), REACH), 1.0)
+        return half_ranked(ys, 1.0 / np.maximum(neighbours(x, LENGTHSCALE * math.sqrt(d), REACH), 1.0))
 
     # ---- state
 

@@ -13,7 +13,7 @@ it is learned, has its optimal value given the kernel (generalised least squares
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import attrs
@@ -248,7 +248,7 @@ def learn_kernel(
     low, high = starts[0] - math.log(REACH), starts[0] + math.log(REACH)
     more = range(checks.integer("restarts", restarts, 0))
     starts += [_start(kernel, starts[0], values, lengthscale_prior, rng) for _ in more]
-    best, _ = max((climb(target, start, low, high, precision) for start in starts), key=lambda end: end[1])
+    best = likeliest(target, starts, low, high, precision)
     likelihood, _ = target.likelihood(best)
     return Learned(kernel.with_hyperparameters(np.exp(best).tolist()), target.mean, likelihood, target.evaluations)
 
@@ -301,28 +301,27 @@ def _start(kernel: Kernel, begin: Floats, y: Floats, prior: LogNormal | None, rn
     return start
 
 
-def climb(
-    target: Callable[[Floats], tuple[float, Floats]], start: Floats, low: Floats, high: Floats, precision: float
-) -> tuple[Floats, float]:
-    """Find a local maximum of a log posterior density by L-BFGS-B.
+def likeliest(
+    target: Callable[[Floats], tuple[float, Floats]], starts: Iterable[Floats], low: Floats, high: Floats,
+    precision: float,
+) -> Floats:  # fmt: skip
+    """Find the largest of the local maxima of a log posterior density that L-BFGS-B finds from some starts.
 
     Parameters
     ----------
     target
         Function that returns the log posterior density and its gradient (p,), such as a `Likelihood`.
-    start
+    starts
         (p,) logarithms of the hyperparameters to begin with; those outside the bounds are moved there.
     low, high
         (p,) bounds of the logarithms.
     precision
-        Relative gain of the density below which the climb ends.
+        Relative gain of the density below which a climb ends.
 
     Returns
     -------
-    end : ndarray
+    ndarray
         (p,) logarithms of the hyperparameters at the maximum.
-    density : float
-        Log posterior density there.
     """
     from scipy.optimize import Bounds, minimize
 
@@ -330,8 +329,12 @@ def climb(
         value, gradient = target(logs)
         return (-value, -gradient) if math.isfinite(value) else (1e25, np.zeros(len(logs)))
 
-    found = minimize(
-        descent, np.clip(start, low, high), jac=True, method="L-BFGS-B", bounds=Bounds(low, high),
-        options={"maxiter": 200, "ftol": precision, "gtol": 1e-6},
-    )  # fmt: skip
-    return np.asarray(found.x), -float(found.fun)
+    best, lowest = low, math.inf
+    for start in starts:
+        found = minimize(
+            descent, np.clip(start, low, high), jac=True, method="L-BFGS-B", bounds=Bounds(low, high),
+            options={"maxiter": 200, "ftol": precision, "gtol": 1e-6},
+        )  # fmt: skip
+        if found.fun < lowest:
+            best, lowest = np.asarray(found.x), found.fun
+    return best
