@@ -11,8 +11,7 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.spaces import Categorical, Parameter, SearchSpace
-from scalable_bandits.spaces.notations import check_values, check_whole
-from scalable_bandits.spaces.parameters_from import to_parameter
+from scalable_bandits.spaces.parameters_from import check_values, check_whole, to_parameter
 
 ALLOWED = "a dict of parameters, a list of such dicts, or a SearchSpace"
 SELECTOR = "param_distributions"  # name of the parameter that selects one of several dicts

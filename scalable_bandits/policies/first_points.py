@@ -10,7 +10,8 @@ import numpy as np
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.randomness import derived_seed
-from scalable_bandits.spaces import Box, Domain, Mask, SearchSpace
+from scalable_bandits.spaces import Domain, Mask, SearchSpace
+from scalable_bandits.spaces.box import sobol
 
 FIRST = 10  # number of first points
 DRAWN = 128  # number of Sobol points among which those of a space of named parameters are
@@ -65,4 +66,4 @@ def _first_points(domain: Domain, seed: int) -> Floats:
 
 def _sobol(dimension: int, count: int, seed: int) -> Floats:
     """Return scrambled Sobol points (count, dimension) in the unit cube."""
-    return Box([[0.0, 1.0]] * dimension).candidates(count, derived_seed(seed, "first")).array
+    return sobol(dimension, count, derived_seed(seed, "first"))

@@ -36,12 +36,13 @@ TRACE_CHARACTERS = 4000  # number of last characters of an error's traceback tha
 
 
 def check_fresh(policy: Policy) -> None:
-    """Raise ValueError unless a policy was neither asked nor told."""
+    """Raise ValueError unless a policy was neither asked nor told, and no recording of it is open."""
     checks.kind("policy", policy, Policy, "a policy, such as IGPUCB(space, kernel)")
     pending = len(policy.pending_points)
     if policy.rounds or pending or policy.failures:
         given = f"one that was told {policy.rounds} rounds and has {pending} pending"
         checks.refuse("policy", given, "a fresh one, neither asked nor told")
+    check_unrecorded(policy)
 
 
 def check_unrecorded(policy: Policy) -> None:

@@ -21,20 +21,13 @@ from scalable_bandits.identity import function_name
 from scalable_bandits.policies import GPEI, Best, Policy
 from scalable_bandits.posteriors.placement import threads_of
 from scalable_bandits.progress import progress_bar, wanted
-from scalable_bandits.runs.evaluations import (
-    Evaluating,
-    EvaluationPlan,
-    Evaluations,
-    NotANumber,
-    check_fresh,
-    check_unrecorded,
-)
+from scalable_bandits.runs.evaluations import Evaluating, EvaluationPlan, Evaluations, NotANumber, check_fresh
 from scalable_bandits.runs.interrupts import Interrupts
 from scalable_bandits.runs.result import Measured, TuningResult
 from scalable_bandits.runs.stopping import Callback, Rule, RunView, name_of
 from scalable_bandits.runs.warm_start import earlier_observations
 from scalable_bandits.spaces import SearchSpace, Space
-from scalable_bandits.spaces.notations import check_whole
+from scalable_bandits.spaces.parameters_from import check_whole
 from scalable_bandits.tickets import Ticket
 
 if TYPE_CHECKING:
@@ -207,7 +200,6 @@ class Tuning:
         if not callable(self.function):
             checks.refuse("function", self.function, "a function from a point to a number")
         check_fresh(self.policy)
-        check_unrecorded(self.policy)
         self.progress = None if self.progress is None else checks.flag("progress", self.progress)
         if self.on is not None:
             from scalable_bandits.execution import resolve

@@ -13,7 +13,7 @@ from scalable_bandits import checks, specification
 from scalable_bandits.identity import undescribed
 from scalable_bandits.policies import Policy
 from scalable_bandits.runs.checkpointing import Checkpoints
-from scalable_bandits.runs.evaluations import Evaluations, check_fresh, check_unrecorded
+from scalable_bandits.runs.evaluations import Evaluations, check_fresh
 from scalable_bandits.runs.thinning import rounds_played
 from scalable_bandits.spaces import Space
 from scalable_bandits.specification import specify
@@ -307,7 +307,6 @@ def record(
     2
     """
     check_fresh(policy)
-    check_unrecorded(policy)
     planned = None if planned is None else checks.integer("planned", planned, 1)
     candidate, x = point_fields(policy.space)
     fields = (Field("call", "int64"), candidate, x, Field("y"), Field("noise"), Field("time"))

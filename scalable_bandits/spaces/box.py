@@ -14,6 +14,18 @@ from scalable_bandits.spaces.grid import Grid
 from scalable_bandits.spaces.points import Points
 
 
+def sobol(dimension: int, count: int, seed: int) -> Floats:
+    """Return the first points (count, dimension) of a scrambled Sobol sequence in the unit cube; a seed scrambles it.
+
+    Source: Owen 1998 (scrambling), by `scipy.stats.qmc`.
+    """
+    from scipy.stats import qmc
+
+    rng = np.random.default_rng(derived_seed(seed, "candidates"))  # Sobol spawns from it: Philox by key cannot
+    points = qmc.Sobol(dimension, scramble=True, rng=rng).random_base2(max(0, int(np.ceil(np.log2(count)))))
+    return np.asarray(points[:count])
+
+
 @attrs.frozen
 class Box(Space):
     """Continuous box.
@@ -59,8 +71,6 @@ class Box(Space):
     def candidates(self, count: int, seed: int = 0) -> Points:
         """Return points of a scrambled Sobol sequence, spread evenly over the box.
 
-        Source: Owen 1998 (scrambling), by `scipy.stats.qmc`.
-
         Parameters
         ----------
         count
@@ -73,11 +83,6 @@ class Box(Space):
         ValueError
             If the count is not a positive integer, or the seed is negative.
         """
-        from scipy.stats import qmc
-
-        count, seed = checks.integer("count", count, 1), checks.integer("seed", seed, 0)
-        rng = np.random.default_rng(derived_seed(seed, "candidates"))  # Sobol spawns from it: Philox by key cannot
-        sobol = qmc.Sobol(self.dimension, scramble=True, rng=rng)
-        unit = sobol.random_base2(max(0, int(np.ceil(np.log2(count)))))[:count]
+        unit = sobol(self.dimension, checks.integer("count", count, 1), checks.integer("seed", seed, 0))
         low, high = np.array(self.bounds).T
         return Points(np.clip(low + unit * (high - low), low, high))

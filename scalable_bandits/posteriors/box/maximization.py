@@ -22,7 +22,8 @@ from scalable_bandits.posteriors.box._numba_ascent import Climbers
 from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex
 from scalable_bandits.posteriors.engine import TIE_TOLERANCE
 from scalable_bandits.randomness import generator
-from scalable_bandits.spaces import Box, Indices, Mask
+from scalable_bandits.spaces import Indices, Mask
+from scalable_bandits.spaces.box import sobol
 
 MOST_STEPS = 30  # largest number of evaluations of a start
 REACH = 0.25  # longest step, as a fraction of the box's sides
@@ -117,20 +118,20 @@ def maximize_over_box(
 def _scan(bounds: Floats, seed: int, likely: Floats, count: int) -> Floats:
     """Return likely points, points around them, and Sobol points, in the unit cube."""
     d = len(bounds)
-    sobol = (_sobol(d, count) + generator(seed, "scan").random(d)) % 1.0  # shifted, modulo 1
+    spread = (_sobol(d, count) + generator(seed, "scan").random(d)) % 1.0  # shifted, modulo 1
     if not len(likely):
-        return sobol
+        return spread
     rng = generator(seed, "around")
     clouds = [likely]
-    for spread in SPREADS:
-        clouds.append((likely[:, None] + spread * rng.standard_normal((len(likely), POINTS_AROUND, d))).reshape(-1, d))
-    return np.concatenate([*(np.clip(cloud, 0.0, 1.0) for cloud in clouds), sobol])
+    for reach in SPREADS:
+        clouds.append((likely[:, None] + reach * rng.standard_normal((len(likely), POINTS_AROUND, d))).reshape(-1, d))
+    return np.concatenate([*(np.clip(cloud, 0.0, 1.0) for cloud in clouds), spread])
 
 
 @functools.lru_cache(maxsize=4)
 def _sobol(dimension: int, count: int) -> Floats:
     """Return a scrambled Sobol set in the unit cube, the same for all seeds."""
-    return Box([[0.0, 1.0]] * dimension).candidates(count, 0).array
+    return sobol(dimension, count, 0)
 
 
 def _to_box(cube: Floats, bounds: Floats) -> Floats:

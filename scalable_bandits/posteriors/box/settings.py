@@ -49,12 +49,10 @@ def top_of_settings(
     without
         Points (k, p) of settings that are not chosen unless the search finds no other.
     """
-
-    def found(without: Floats | None) -> Top:
-        return Search(surface, index, space, generator(key[0], "settings", key[1]), without).run(near, scan)
-
-    top = found(without)
-    return top if top.value > -np.inf else found(None)  # all settings are among those
+    top = Search(surface, index, space, generator(key[0], "settings", key[1]), without).run(near, scan)
+    if not top.value > -np.inf and without is not None:  # all settings are among those
+        return top_of_settings(surface, index, space, near, key, scan)
+    return top
 
 
 def _thinned(count: int) -> Indices:

@@ -168,7 +168,7 @@ class LearnedPrior(Stateful):
     def clear(self) -> None:
         """Return to the prior before the first observation; the observations stay."""
         self.kernel, self.mean = self._standard, 0.0
-        self.transform: Transform = standardized(np.zeros(1))
+        self.transform = standardized(np.zeros(1))
         self.noise = NOISE.median if isinstance(NOISE.median, float) else 0.0
         self._built = -1  # number of observations in the model that `update` described last
         self._uncertainty: Uncertainty | None = None  # uncertainty given the present observations; None until needed

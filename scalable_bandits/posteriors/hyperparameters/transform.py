@@ -11,6 +11,8 @@ warping of Song et al. 2024 (Vizier), which replaces the worse half by quantiles
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from scalable_bandits import checks
@@ -30,16 +32,19 @@ class Transform:
         Values (k,) of z, none smaller than the one before.
     scale
         Units of y in a unit of z, beyond the largest knot.
+    below
+        The same below the smallest knot; infinite if all smaller values have the image of that knot.
     """
 
-    def __init__(self, knots: Floats, images: Floats, scale: float):
-        self._knots, self._images, self.scale = knots, images, scale
+    def __init__(self, knots: Floats, images: Floats, scale: float, below: float = math.inf):
+        self._knots, self._images, self.scale, self._below = knots, images, scale, below
         self._rising = np.append(np.diff(images) > 0.0, True)  # (k,) whether a knot is the last one with its image
 
     def __call__(self, y: Floats) -> Floats:
-        """Return z (n,) of values y (n,), those below the smallest knot as that knot's."""
+        """Return z (n,) of values y (n,)."""
         above = np.maximum(y - self._knots[-1], 0.0) / self.scale
-        return np.interp(y, self._knots, self._images) + above
+        below = np.minimum(y - self._knots[0], 0.0) / self._below
+        return np.interp(y, self._knots, self._images) + above + below
 
     def inverse(self, z: Floats) -> Floats:
         """Return y (n,) of values z (n,); below the smallest knot the function continues linearly."""
@@ -49,23 +54,7 @@ class Transform:
         return np.interp(z, images, knots) + above + np.minimum(z - images[0], 0.0) * slope
 
 
-class Standardisation(Transform):
-    """Standardisation of y.
-
-    Parameters
-    ----------
-    center, scale
-        Value of y that becomes 0, and units of y in a unit of z, both in units of y.
-    """
-
-    def __init__(self, center: float, scale: float):
-        super().__init__(np.array([center]), np.zeros(1), scale)
-
-    def __call__(self, y: Floats) -> Floats:
-        return np.asarray((y - self._knots[0]) / self.scale)
-
-
-def standardized(y: Floats) -> Standardisation:
+def standardized(y: Floats) -> Transform:
     """Return the function that makes the average of values y (n,) 0 and their standard deviation 1.
 
     Values that differ by less than 1e-150 count as equal, with a warning if they are not: squares of such differences
@@ -74,7 +63,8 @@ def standardized(y: Floats) -> Standardisation:
     differ = float(y.max() - y.min())
     if 0.0 < differ < LEAST:
         checks.warn(f"y: values that differ by {differ:.3g} are learned as equal; multiply them by a large number")
-    return Standardisation(float(y.mean()), float(y.std()) if differ >= LEAST else 1.0)
+    scale = float(y.std()) if differ >= LEAST else 1.0
+    return Transform(y.mean(keepdims=True), np.zeros(1), scale, scale)
 
 
 def half_ranked(y: Floats, weights: Floats) -> Transform:

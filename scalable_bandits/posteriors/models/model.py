@@ -25,7 +25,7 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.beliefs import Beliefs, beliefs_of
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.engine import Acquisition, Engine, ForgettingEngine, choose
-from scalable_bandits.posteriors.hyperparameters.transform import Standardisation, Transform
+from scalable_bandits.posteriors.hyperparameters.transform import Transform
 from scalable_bandits.posteriors.pending import Draws, distinct, drawn
 from scalable_bandits.posteriors.regression import Regression
 from scalable_bandits.posteriors.rounds import Columns
@@ -115,7 +115,7 @@ class Model(Stateful):
     STATE: ClassVar[tuple[StateEntry, ...]] = (member("engine"), member("observations", name="observed"))
     plays: ClassVar[bool] = True  # whether compiled loops may play rounds on the engine
     appends: ClassVar[bool] = False  # whether every observation is followed by a search, on a box
-    transform: Transform = Standardisation(0.0, 1.0)  # function from y to units of the engine's y
+    transform = Transform(np.zeros(1), np.zeros(1), 1.0, 1.0)  # function from y to units of the engine's y
     effort = "usual"  # length of a search: "usual", "learned", or "hurried"
     batched_columns = True  # whether the columns of several pending points are computed together
 

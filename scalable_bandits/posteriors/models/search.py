@@ -60,14 +60,11 @@ class BoxSearch(Candidates):
         """Return the point (d,) of largest index; given a mask, the candidate."""
         if query.allowed is not None:
             return super().argmax(model, index, query)
-        top = self._of_posterior(model, cast(SmoothIndex, index), query)
+        with one_thread:
+            surface, near = surface_of(model, query), _near(model, query.draws)
+            settled = model.settled(query.pending) if query.measured else NO_POINTS
+            top = self._top(model, surface, cast(SmoothIndex, index), near, query.key, EFFORTS[model.effort], settled)
         return top.x, top.value
-
-    @one_thread
-    def _of_posterior(self, model: Model, index: SmoothIndex, query: Query) -> Top:
-        surface, near = surface_of(model, query), _near(model, query.draws)
-        settled = model.settled(query.pending) if query.measured else NO_POINTS
-        return self._top(model, surface, index, near, query.key, EFFORTS[model.effort], settled)
 
     @one_thread
     def top_of_path(self, model: Model, path: PathSurface, near: Indices, key: tuple[int, int]) -> Top:
