@@ -36,11 +36,13 @@ class Kernel(Specification):
     __slots__ = ()
 
     learned: ClassVar[tuple[str, ...]] = ()  # names of the parameters that can be learned from data
+    made_of: ClassVar[str] = ""  # name of the parameter that is a kernel, or kernels, of which this one is made
 
     @property
     def parts(self) -> tuple[Kernel, ...]:
         """Kernels of which this one is made."""
-        return ()
+        inside = getattr(self, self.made_of) if self.made_of else ()
+        return inside if isinstance(inside, tuple) else (inside,)
 
     @abstractmethod
     def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
@@ -59,6 +61,8 @@ class Kernel(Specification):
     def epsilon(self) -> float:
         """Rate at which the function changes from round to round, see `TemporalDecay`; 0 for a constant function."""
         decays = [part.epsilon for part in self.parts if part.epsilon]
+        if not decays:
+            return 0.0
         return decays[0] if len(decays) == 1 else 1.0 - math.prod(1.0 - epsilon for epsilon in decays)
 
     # ---- gradients
@@ -115,13 +119,10 @@ class Kernel(Specification):
                 changed[name] = tuple(itertools.islice(given, len(old)))
             elif old:
                 changed[name] = float(next(given))
-        parts = [part.with_hyperparameters(given) for part in self.parts]  # each takes its own from the iterator
-        changed |= self._made_of(parts)
-        return type(self)(**{**self.parameters(), **changed}) if changed else self
-
-    def _made_of(self, parts: list[Kernel]) -> dict[str, Any]:
-        """Return the parameters of a kernel of this form that is made of other parts."""
-        return {"kernel": parts[0]} if parts else {}
+        if self.made_of:
+            parts = [part.with_hyperparameters(given) for part in self.parts]  # each takes its own from the iterator
+            changed[self.made_of] = parts if isinstance(getattr(self, self.made_of), tuple) else parts[0]
+        return attrs.evolve(self, **changed) if changed else self  # type: ignore[misc]
 
     def sensitivity(self, X: Floats, weights: Floats) -> Floats:
         """Differentiate the sum over i, j of weights[i, j] k(X[i], X[j]) in the logarithms of the hyperparameters.
@@ -199,6 +200,7 @@ def _kernels(parts: Any) -> tuple[Kernel, ...]:
 class Combination(Kernel):
     """Kernels combined element by element."""
 
+    made_of: ClassVar[str] = "kernels"
     combine: ClassVar[np.ufunc]
     kernels: tuple[Kernel, ...] = attrs.field(converter=_kernels)
 
@@ -206,13 +208,6 @@ class Combination(Kernel):
     def of(cls, *parts: Kernel) -> Self:
         """Combine kernels without nesting: a sum of sums is one sum, a product of products one product."""
         return cls(tuple(k for part in parts for k in (part.kernels if isinstance(part, cls) else (part,))))
-
-    @property
-    def parts(self) -> tuple[Kernel, ...]:
-        return self.kernels
-
-    def _made_of(self, parts: list[Kernel]) -> dict[str, Any]:
-        return {"kernels": parts}
 
     def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
         self.kernels[0].fill(X, Z, out)
@@ -320,13 +315,10 @@ class Scaled(Kernel):
     """
 
     learned: ClassVar[tuple[str, ...]] = ("factor",)
+    made_of: ClassVar[str] = "kernel"
 
     factor: float = attrs.field(converter=checks.to_float, validator=checks.positive)
     kernel: Kernel = attrs.field(validator=checks.instance_of(Kernel, "a kernel, such as RBF(0.2)"))
-
-    @property
-    def parts(self) -> tuple[Kernel, ...]:
-        return (self.kernel,)
 
     def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
         self.kernel.fill(X, Z, out)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
@@ -79,15 +79,13 @@ class OnDimensions(Kernel):
     >>> kernel = sb.OnDimensions(sb.Matern(0.3), [0, 2]) * sb.OnDimensions(sb.Hamming(1.0), [1])
     """
 
+    made_of: ClassVar[str] = "kernel"
+
     kernel: Kernel = attrs.field(validator=checks.instance_of(Kernel, "a kernel, such as RBF(0.2)"))
     dimensions: tuple[int, ...] = attrs.field(converter=_dimensions)
 
     def _part(self, X: Floats) -> Floats:
         return np.ascontiguousarray(X[:, self.dimensions])
-
-    @property
-    def parts(self) -> tuple[Kernel, ...]:
-        return (self.kernel,)
 
     def check(self, dimension: int) -> None:
         if max(self.dimensions) >= dimension:
