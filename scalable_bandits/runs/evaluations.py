@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from types import TracebackType
 from typing import Any, Self
 
@@ -133,7 +134,7 @@ class Evaluations:
     def ended(self) -> list[Ticket]:
         """Return the tickets of evaluations that have ended, in the order in which they did."""
         found = [ticket for ticket in self.tickets.values() if ticket.ended is not None]
-        return sorted(found, key=lambda ticket: ticket.ended or 0)
+        return sorted(found, key=attrgetter("ended"))
 
     # ---- for the policy, which calls these before it changes
 

@@ -24,7 +24,7 @@ from scalable_bandits.progress import progress_bar, wanted
 from scalable_bandits.runs.evaluations import Evaluating, EvaluationPlan, Evaluations, NotANumber, check_fresh
 from scalable_bandits.runs.interrupts import Interrupts
 from scalable_bandits.runs.result import Measured, TuningResult
-from scalable_bandits.runs.stopping import Callback, Rule, RunView, name_of
+from scalable_bandits.runs.stopping import Rule, RunView, name_of
 from scalable_bandits.runs.warm_start import earlier_observations
 from scalable_bandits.spaces import SearchSpace, Space
 from scalable_bandits.spaces.parameters_from import check_whole
@@ -158,14 +158,12 @@ def _policy_for(space_or_policy: Any, seed: int, minimize: bool) -> Policy:
     return GPEI(space, seed=checks.integer("seed", seed, 0), minimize=minimize)
 
 
-def _sequence(given: Any) -> Any:
-    """Return one function, or several, as a tuple; other values unchanged, for the validator to refuse."""
-    return (given,) if callable(given) else tuple(given) if isinstance(given, Iterable) else given
-
-
-def _callables(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
-    if not isinstance(value, tuple) or not all(callable(each) and not isinstance(each, type) for each in value):
-        checks.refuse(field.name, value, "a function of the run, or several; of a class an instance: NoImprovement(20)")
+def _functions(name: str, given: Any) -> tuple[Rule, ...]:
+    """Return one function, or several, as a tuple; ValueError for anything else."""
+    found = tuple(given) if isinstance(given, Iterable) and not callable(given) else (given,)
+    if not all(callable(each) and not isinstance(each, type) for each in found):
+        checks.refuse(name, given, "a function of the run, or several; of a class an instance: NoImprovement(20)")
+    return found
 
 
 @attrs.define(kw_only=True)
@@ -188,8 +186,8 @@ class Tuning:
     plan: EvaluationPlan
     on: Any = None
     progress: bool | None = None
-    callbacks: tuple[Callback, ...] = attrs.field(converter=_sequence, validator=_callables)
-    stop: tuple[Rule, ...] = attrs.field(converter=_sequence, validator=_callables)
+    callbacks: Any = ()  # one or several, from `__attrs_post_init__` on a tuple
+    stop: Any = ()  # likewise
     warm_start: Any = None
     _began: float = attrs.field(init=False, default=0.0)
     _best: Ticket | None = attrs.field(init=False, default=None)
@@ -200,6 +198,7 @@ class Tuning:
         if not callable(self.function):
             checks.refuse("function", self.function, "a function from a point to a number")
         check_fresh(self.policy)
+        self.callbacks, self.stop = _functions("callbacks", self.callbacks), _functions("stop", self.stop)
         self.progress = None if self.progress is None else checks.flag("progress", self.progress)
         if self.on is not None:
             from scalable_bandits.execution import resolve
@@ -293,7 +292,7 @@ class Tuning:
             loop = Evaluating(evaluations, executor, name, plan, interrupts)
             last = next((ticket for ticket in reversed(before) if ticket.y is not None), None)
             if loop.ended and last is not None and last.call != 0:  # a run that a rule ended before does not go on
-                self._apply_rules(last, loop)
+                self._show(last, loop)
             shown = wanted() if self.progress is None else self.progress
             bar = progress_bar(shown, type(self.policy).__name__, plan.budget, loop.ended, executor.dashboard)
             try:
@@ -302,9 +301,7 @@ class Tuning:
                         self._count(ticket)
                         advance(1, "" if self._best is None else f"best {self._best.y:.6g}")
                         with ForkedChildrenEnd():
-                            for callback in self.callbacks:
-                                callback(self._view(ticket, loop.ended))
-                            self._apply_rules(ticket, loop)
+                            self._show(ticket, loop, self.callbacks)
             except KeyboardInterrupt:
                 if not interrupts.active:
                     raise
@@ -332,10 +329,13 @@ class Tuning:
             self._since_best, self.policy, time.monotonic() - self._began,
         )  # fmt: skip
 
-    def _apply_rules(self, ticket: Ticket, loop: Evaluating) -> None:
-        """End the run by the first rule that is true after an evaluation."""
-        view = self._view(ticket, loop.ended)
-        self._stopped_by = self._stopped_by or next((name_of(rule) for rule in self.stop if rule(view)), None)
+    def _show(self, ticket: Ticket, loop: Evaluating, callbacks: Iterable[Rule] = ()) -> None:
+        """Show callbacks and rules the run after an evaluation; the first rule that is true ends it."""
+        for callback in callbacks:
+            callback(self._view(ticket, loop.ended))
+        for rule in self.stop:
+            if self._stopped_by is None and rule(self._view(ticket, loop.ended)):
+                self._stopped_by = name_of(rule)
         loop.stopped = self._stopped_by is not None
 
     def _result(self, evaluations: Evaluations, loop: Evaluating, interrupted: bool) -> TuningResult:

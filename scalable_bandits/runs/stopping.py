@@ -55,8 +55,7 @@ class RunView:
     seconds: float
 
 
-Callback = Callable[[RunView], Any]
-Rule = Callable[[RunView], Any]
+Rule = Callable[[RunView], Any]  # also a callback, whose result is not used
 
 
 def name_of(rule: Rule) -> str:

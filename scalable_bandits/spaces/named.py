@@ -61,11 +61,14 @@ class NamedSpace(Space):
         Names of the parameters.
     kinds : tuple of Parameter
         Parameters, in the order of `names`.
+    counts : list of int or None
+        Numbers of their values, None for continuous ones.
     """
 
     named: ClassVar[bool] = True
     names: tuple[str, ...]
     kinds: tuple[Parameter, ...]
+    counts: list[int | None]
     _places: dict[str, int]  # positions of the parameters by name
     _first: Floats  # (p,) numbers of parameters that do not exist in a setting, so that equal settings are equal points
 
@@ -73,7 +76,8 @@ class NamedSpace(Space):
         """Set what follows from the parameters; instances are frozen otherwise."""
         names, kinds = tuple(parameters), tuple(parameters.values())
         places, first = dict(zip(names, range(len(names)), strict=True)), np.array([kind.first for kind in kinds])
-        vars(self).update(names=names, kinds=kinds, _places=places, _first=first)
+        counts = [kind.count for kind in kinds]
+        vars(self).update(names=names, kinds=kinds, counts=counts, _places=places, _first=first)
 
     @property
     def dimension(self) -> int:

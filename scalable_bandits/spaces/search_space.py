@@ -85,13 +85,12 @@ class SearchSpace(NamedSpace):
     @property
     def smooth(self) -> bool:
         """Whether all parameters are continuous and exist always, and every setting is allowed."""
-        return not self._conditions and self.where is None and {kind.count for kind in self.kinds} == {None}
+        return not self._conditions and self.where is None and set(self.counts) == {None}
 
     @property
     def size(self) -> int | None:
         """Number of combinations of values, without regard to conditions; None with a continuous parameter."""
-        counts = [kind.count for kind in self.kinds if kind.count is not None]
-        return math.prod(counts) if len(counts) == len(self.kinds) else None
+        return None if None in self.counts else math.prod(self.counts)  # type: ignore[arg-type]
 
     # ---- allowed settings
 

@@ -86,9 +86,8 @@ class Settings(NamedSpace, FiniteSpace):
         if size is None or size > MOST:
             found = "a continuous parameter" if size is None else f"{size:,} combinations"
             checks.refuse("settings", f"none, and {found}", f"a list of settings, or at most {MOST:,} combinations")
-        counts = [kind.count or 1 for kind in space.kinds]
-        places = np.stack(np.unravel_index(np.arange(size), counts), axis=1)
-        points = np.asarray(places + np.array([kind.first for kind in space.kinds]), dtype=np.float64)
+        places = np.stack(np.unravel_index(np.arange(size), space.counts), axis=1)  # type: ignore[arg-type]
+        points = places + space._first
         exist = space.active(points)
         points = points[(exist | (places == 0)).all(axis=1)]  # a parameter that does not exist has its first number
         return points[space.fulfilled(points)]
