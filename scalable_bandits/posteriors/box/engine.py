@@ -83,11 +83,9 @@ class BoxEngine(OnDemandEngine):
         if self._slots or not m:
             return super().observe_all(candidates, ys, noise_variances)
         self._reserve(m)
-        self._slots = {candidate: slot for slot, candidate in enumerate(candidates.tolist())}
-        self._x[:m], self._sums[:m] = (
-            self.points[candidates],
-            np.column_stack([np.ones(m), ys]) / noise_variances[:, None],
-        )
+        self._slots = dict(zip(candidates.tolist(), range(m), strict=True))
+        self._x[:m] = self.points[candidates]
+        self._sums[:m] = np.column_stack([np.ones(m), ys]) / noise_variances[:, None]
         self._matrix[:m, :m] = covariances(self.kernel, self._x[:m], self._x[:m])
         self._factorize()
         roots = self._factor.diagonal()[:m] / np.sqrt(noise_variances)

@@ -64,8 +64,8 @@ def promising(surface: SearchSurface, index: SmoothIndex, near: Floats, likely: 
     if not len(near):
         return []
     mean, variance = surface.predict(near)
-    best = [np.argsort(-array, kind="stable")[:likely] for array in (index(mean, variance), mean)]
-    return list(dict.fromkeys(np.concatenate(best).tolist()))
+    best = np.argsort(-np.stack([index(mean, variance), mean]), axis=1, kind="stable")[:, :likely]
+    return list(dict.fromkeys(best.ravel().tolist()))
 
 
 def maximize_over_box(

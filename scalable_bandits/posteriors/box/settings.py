@@ -73,7 +73,7 @@ class Search:
         without: Floats | None = None,
     ):  # fmt: skip
         self.surface, self.index, self.space, self.rng = surface, index, space, rng
-        self._without = set() if without is None else {point.tobytes() for point in without}
+        self._without = set(() if without is None else map(np.ndarray.tobytes, without))
         self.evaluations = 0
         self._parameters, self._continuous = space.coordinates.parameters, space.coordinates.continuous
 

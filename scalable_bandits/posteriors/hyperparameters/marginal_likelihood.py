@@ -134,9 +134,10 @@ class Likelihood:
         self._learns_noise = noise_prior is not None
         names = [*kernel.hyperparameters, *([Hyperparameter("noise", 1.0)] if self._learns_noise else [])]
         by_name = {"lengthscale": lengthscale_prior, "factor": factor_prior, "noise": noise_prior}
-        priors = [by_name.get(p.name) for p in names]
-        self._centers = np.array([f.log_median(p) if f else 0.0 for f, p in zip(priors, names, strict=True)])
-        self._precision = np.array([1.0 / f.spread**2 if f else 0.0 for f in priors])
+        self._centers, self._precision = np.zeros((2, len(names)))  # of flat priors the precision is 0
+        for i, parameter in enumerate(names):
+            if (prior := by_name.get(parameter.name)) is not None:
+                self._centers[i], self._precision[i] = prior.log_median(parameter), 1.0 / prior.spread**2
         self.evaluations = 0
         self.mean = 0.0 if prior_mean is None else prior_mean
 
