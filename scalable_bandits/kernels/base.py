@@ -220,8 +220,15 @@ class Combination(Kernel):
         return self.combine.reduce([kernel.diagonal(X) for kernel in self.kernels], axis=0)
 
     @abstractmethod
+    def _with_weights(self, X: Floats, Z: Floats, weights: Floats) -> Iterator[tuple[Kernel, Floats]]:
+        """Yield each kernel with weights (n, m) times the derivative of the combination in its covariances."""
+
+    def slope(self, X: Floats, Z: Floats, weights: Floats, out: Floats) -> None:
+        for kernel, own in self._with_weights(X, Z, weights):
+            kernel.slope(X, Z, own, out)
+
     def sensitivity(self, X: Floats, weights: Floats) -> Floats:
-        """Differentiate in the logarithms of the hyperparameters, see `Kernel`."""
+        return np.concatenate([kernel.sensitivity(X, own) for kernel, own in self._with_weights(X, X, weights)])
 
 
 @attrs.frozen
@@ -249,15 +256,12 @@ class Sum(Combination):
             checks.refuse("kernel", f"a sum of kernels with epsilon {sorted(rates)}", allowed)
         return rates.pop()
 
-    def slope(self, X: Floats, Z: Floats, weights: Floats, out: Floats) -> None:
+    def _with_weights(self, X: Floats, Z: Floats, weights: Floats) -> Iterator[tuple[Kernel, Floats]]:
         for kernel in self.kernels:
-            kernel.slope(X, Z, weights, out)
+            yield kernel, weights
 
     def diagonal_slope(self, X: Floats) -> Floats:
         return np.add.reduce([kernel.diagonal_slope(X) for kernel in self.kernels])
-
-    def sensitivity(self, X: Floats, weights: Floats) -> Floats:
-        return np.concatenate([kernel.sensitivity(X, weights) for kernel in self.kernels])
 
 
 @attrs.frozen
@@ -277,24 +281,16 @@ class Product(Combination):
 
     combine = np.multiply
 
-    def _with_product_weights(self, X: Floats, Z: Floats, weights: Floats) -> Iterator[tuple[Kernel, Floats]]:
-        """Yield each kernel with the weights times the product of the other kernels."""
+    def _with_weights(self, X: Floats, Z: Floats, weights: Floats) -> Iterator[tuple[Kernel, Floats]]:
         blocks = [kernel.block(X, Z) for kernel in self.kernels]
         for i, kernel in enumerate(self.kernels):
             yield kernel, np.multiply.reduce([weights, *blocks[:i], *blocks[i + 1 :]])
-
-    def slope(self, X: Floats, Z: Floats, weights: Floats, out: Floats) -> None:
-        for kernel, scaled in self._with_product_weights(X, Z, weights):
-            kernel.slope(X, Z, scaled, out)
 
     def diagonal_slope(self, X: Floats) -> Floats:
         diagonals = [kernel.diagonal(X)[:, None] for kernel in self.kernels]
         slopes = [kernel.diagonal_slope(X) for kernel in self.kernels]
         terms = [math.prod(diagonals[:i] + diagonals[i + 1 :], start=s) for i, s in enumerate(slopes)]
         return np.add.reduce(terms)
-
-    def sensitivity(self, X: Floats, weights: Floats) -> Floats:
-        return np.concatenate([k.sensitivity(X, scaled) for k, scaled in self._with_product_weights(X, X, weights)])
 
 
 @attrs.frozen
