@@ -238,16 +238,13 @@ class TuningResult:
     # ---- as text
 
     def __repr__(self) -> str:
-        from rich.cells import cell_len
+        from rich.cells import cell_len, set_cell_size
 
         found, encoding = self.summary(), getattr(sys.stdout, "encoding", None)
         lines = [("", *found.columns), *found.rows] if found.rows else []
         lines = [tuple(showable(cell, encoding) for cell in line) for line in lines]
         widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
-        padded = [
-            "  ".join(cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True)).rstrip()
-            for line in lines
-        ]
+        padded = ["  ".join(map(set_cell_size, line, widths)).rstrip() for line in lines]
         return "\n".join([f"{type(self).__name__}: {showable(found.heading, encoding)}", *padded])
 
     def _repr_html_(self) -> str:

@@ -113,18 +113,10 @@ def function_of(name: str) -> Callable[[Any], float]:
 
 
 def resume(
-    place: Any,
-    *,
-    rounds: int | None = None,
-    function: str | None = None,
-    classes: Sequence[str] = (),
-    recover: bool = False,
-    takeover: bool = False,
-    progress: bool | None = None,
-    on: Any = None,
-    parallel: int | None = None,
-    command: str | Command | None = None,
-) -> Trajectory | TuningResult:
+    place: Any, *, rounds: int | None = None, function: str | None = None, classes: Sequence[str] = (),
+    recover: bool = False, takeover: bool = False, progress: bool | None = None, on: Any = None,
+    parallel: int | None = None, command: str | Command | None = None,
+) -> Trajectory | TuningResult:  # fmt: skip
     """Continue a run from its store alone, up to its planned number of rounds.
 
     A store starts no program and reaches no other machine: what the run evaluates (a function or a command), and a

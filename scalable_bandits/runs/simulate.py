@@ -22,17 +22,10 @@ if TYPE_CHECKING:
 
 
 def simulate(
-    policy: Policy,
-    environment: Environment,
-    horizon: int,
-    *,
-    available: Available | None = None,
-    progress: bool | Advance = False,
-    store: Any = None,
-    durability: Durability = "block",
-    keep: Keep = None,
+    policy: Policy, environment: Environment, horizon: int, *, available: Available | None = None,
+    progress: bool | Advance = False, store: Any = None, durability: Durability = "block", keep: Keep = None,
     ends: Sequence[int] = (),
-) -> Trajectory:
+) -> Trajectory:  # fmt: skip
     """Play `horizon` rounds of a policy in an environment.
 
     The trajectory is that of a loop over `ask`, `observe` and `tell`, but arguments are checked only once. An

@@ -70,12 +70,9 @@ class Trajectory:
     )
 
     def __init__(
-        self,
-        space: NumberedPoints,
-        first_round: int,
-        series: Mapping[str, Floats] | StoredRun,
+        self, space: NumberedPoints, first_round: int, series: Mapping[str, Floats] | StoredRun,
         specification: dict[str, Any],
-    ):
+    ):  # fmt: skip
         self.space, self.first_round, self.specification = space, first_round, specification
         self._series = series
 
