@@ -15,7 +15,7 @@ import numpy as np
 
 import scalable_bandits as sb
 from benchmarks.measure import Line
-from scalable_bandits.posteriors.hyperparameters import learned_prior as prior
+from scalable_bandits.posteriors.models import learned as prior
 
 FUNCTIONS = {"hartmann6": 6, "rosenbrock": 4, "ackley": 5}
 NEAR = 0.05  # standard deviation of the points around the maximum, in sides of the box

@@ -35,8 +35,8 @@ from scalable_bandits.policies.confidence import UnprovenWidth
 from scalable_bandits.policies.contradiction import AllMeasured, ContradictedModel
 from scalable_bandits.policies.measurements import LostInRounding
 from scalable_bandits.posteriors.greedy_gain import GreedyInformationGain
-from scalable_bandits.posteriors.hyperparameters.learned_prior import ApproximateModel
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal, learn_kernel
+from scalable_bandits.posteriors.models.learned import ApproximateModel
 from scalable_bandits.posteriors.placement import Executor, register
 from scalable_bandits.priors import Prior, prior_from_panel
 from scalable_bandits.runs.maximize import maximize, minimize

@@ -13,7 +13,7 @@ Each prior comes with copies of another variance c: mean = level of m + sqrt(c) 
 for a task that varies less, or more, than the earlier ones. No rejection shows that a prior is too wide: policies that
 are optimistic over all priors do better without the wider copies.
 
-Learned are the values of largest posterior density, under the priors of `LearnedPrior`, of standardised differences.
+Learned are the values of largest posterior density, under the priors of `LearnedModel`, of standardised differences.
 """
 
 from __future__ import annotations

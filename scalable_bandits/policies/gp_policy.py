@@ -31,10 +31,11 @@ from scalable_bandits.posteriors import (
     find_engine,
     make_engine,
 )
-from scalable_bandits.posteriors.hyperparameters.learned_prior import LearnedPrior, standard_kernel
+from scalable_bandits.posteriors.hyperparameters.learned_prior import standard_kernel
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal
-from scalable_bandits.posteriors.models.learned import LearnedModel, RefittedModel, usual_lengthscales
+from scalable_bandits.posteriors.models.learned import LearnedModel
 from scalable_bandits.posteriors.models.model import MEAN, GivenPrior, Model, Query
+from scalable_bandits.posteriors.models.refitted import RefittedModel, usual_lengthscales
 from scalable_bandits.posteriors.models.search import search_of
 from scalable_bandits.posteriors.pending import Draws
 from scalable_bandits.posteriors.rounds import Columns, Game, Rule
@@ -80,7 +81,7 @@ class GaussianProcessPolicy(Policy):
     ----------
     kernel
         Prior covariance, in squared units of y. None: kernel, output scale, noise and mean are learned from the
-        observations (`LearnedPrior`); y is transformed, anew in every round, so that its scale and outliers among bad
+        observations (`LearnedModel`); y is transformed, anew in every round, so that its scale and outliers among bad
         values do not matter; and the first ten points are spread over the space.
     noise, regularization
         R and lambda, as in `Policy`; 1 if not given. Without a kernel the noise is learned if neither is given; if one
@@ -267,9 +268,8 @@ class GaussianProcessPolicy(Policy):
 
     def _learned_model(self) -> LearnedModel:
         lengthscales = None if isinstance(self.lengthscale_prior, str) else self.lengthscale_prior
-        learned = LearnedPrior(self.space, not self.learns_noise, self._constant_mean, lengthscales, self.refit)
-        search = search_of(self._domain, large_grids=self.engine == "tiled")
-        return LearnedModel(self._prior, self._domain, self.make_engine, learned, search)
+        search, known_noise = search_of(self._domain, large_grids=self.engine == "tiled"), not self.learns_noise
+        return LearnedModel(self._prior, self._domain, self.make_engine, known_noise, lengthscales, self.refit, search)
 
     def make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
         """Make an engine without observations.

@@ -11,11 +11,9 @@ from naive import kernels
 from naive import learned as naive
 
 import scalable_bandits as sb
-from scalable_bandits.posteriors.hyperparameters import learned_prior as prior_module
-from scalable_bandits.posteriors.hyperparameters import marginal_likelihood
-from scalable_bandits.posteriors.hyperparameters.learned_prior import LearnedPrior
 from scalable_bandits.posteriors.hyperparameters.transform import half_ranked, standardized
-from scalable_bandits.posteriors.models import search
+from scalable_bandits.posteriors.models import learned as learned_module
+from scalable_bandits.posteriors.models import refitted, search
 from scalable_bandits.posteriors.state import copied
 
 VALUES = st.lists(st.floats(-1e6, 1e6).map(lambda y: round(y, 3)), min_size=1, max_size=30)
@@ -116,7 +114,7 @@ def density_at(prior, x, y, logs):
 def uncertain_at(x, z, policy):
     """The oracle's variances, on `BOX`."""
     sides = np.array([4.0, 0.5])
-    logs = np.log([*(p.value for p in policy.model.kernel.hyperparameters), policy.model.learned.noise])
+    logs = np.log([*(p.value for p in policy.model.kernel.hyperparameters), policy.model.noise])
     usual = np.log(0.3 * math.sqrt(2.0) * sides)
     triples = [(0.0, 0.0, 2.0), *((0.0, each, 1.0) for each in usual), (0.0, -8.0, 4.0)]
     low = np.log([1e-3, *(0.01 * sides), 1e-8])
@@ -137,10 +135,10 @@ def test_hyperparameters_are_a_maximum_of_the_density(repeats):
     y = function(x) + 0.2 * np.random.default_rng(1).standard_normal(60)
     policy = sb.GPEI(BOX)
     policy.tell(x, y)
-    prior = policy.model.learned
+    prior = policy.model
     logs = np.log([*(p.value for p in policy.model.kernel.hyperparameters), prior.noise])
     best, mean = density_at(prior, x, y, logs)
-    assert mean == pytest.approx(prior.mean, abs=1e-6)
+    assert mean == pytest.approx(prior.constant_mean, abs=1e-6)
     for k in range(4):
         for step in (-0.05, 0.05):
             moved = logs.copy()
@@ -157,11 +155,11 @@ def test_posterior():
     at = np.array([[0.0, 0.1], [2.5, 0.4]])
     model = policy.model
     scale, *lengths = (p.value for p in model.kernel.hyperparameters)
-    prior = model.learned
+    prior = model
     z = naive.half_ranked(function(x).tolist(), naive.declustered(x, (4.0, 0.5)))
 
     kernel = kernels.scaled(scale, kernels.matern52(tuple(lengths)))
-    means, _ = naive.posterior(x, z, kernel, [prior.noise] * 12, prior.mean, at)
+    means, _ = naive.posterior(x, z, kernel, [prior.noise] * 12, prior.constant_mean, at)
     variances = uncertain_at(x, z, policy)(at, means)
     transform = prior.transform
     mean, std = policy.posterior(at)
@@ -235,7 +233,7 @@ def told_in_turn(values, repeats):
     for i, y in enumerate(values):
         for _ in range(repeats if i < 3 else 1):
             policy.tell(policy.space.points()[i], y)
-    return policy.model.learned
+    return policy.model
 
 
 @pytest.mark.filterwarnings("ignore:.*all 12 settings")
@@ -246,7 +244,7 @@ def test_what_shows_that_a_function_has_no_noise():
     assert not told_in_turn(rng.integers(0, 2, 12), 2).exact_values  # 0 and 1 agree by chance
     assert not told_in_turn(rng.standard_normal(4), 2).exact_values  # too few to know how often values agree
     noisy = told_in_turn(rng.standard_normal(12), 2)
-    noisy.add(0, noisy.ys[0] + 1e-9, 1.0)
+    noisy.observe(0, noisy.ys[0] + 1e-9, 1.0)
     assert not noisy.exact_values
 
 
@@ -266,7 +264,7 @@ def test_noisy_points_are_measured_again():
         seen.append(x["n"])
         policy.tell(x, [0.0, 0.2, 0.5, 0.4][x["n"] - 1] + 0.5 * rng.standard_normal())
     assert np.bincount(seen).max() > 10
-    assert not len(policy.model.learned.settled([]))
+    assert not len(policy.model.settled([]))
 
 
 @pytest.mark.parametrize("space", [sb.Grid([[-1, 3], [0, 0.5]], 7), BOX], ids=["grid", "box"])
@@ -284,7 +282,7 @@ def test_units_of_y_do_not_matter(space):
 def test_known_noise():
     policy = sb.GPEI(BOX, noise=0.1)
     x = told(policy, 15)
-    prior, y = policy.model.learned, function(x)
+    prior, y = policy.model, function(x)
     assert policy.regularization == pytest.approx(0.01)
     _ = policy.model.engine  # learns
     assert prior.noise == pytest.approx(0.01 / y.var())
@@ -307,13 +305,13 @@ def asked(policy, rounds, look=False):
 
 
 def test_looking_changes_nothing(monkeypatch):
-    monkeypatch.setattr(prior_module, "EVERY", 15)
+    monkeypatch.setattr(learned_module, "EVERY", 15)
     quiet, seen = sb.GPEI(BOX, seed=3), sb.GPEI(BOX, seed=3)
     np.testing.assert_array_equal(asked(quiet, 24), asked(seen, 24, look=True))
 
 
 def test_all_at_once_is_one_by_one(monkeypatch):
-    monkeypatch.setattr(prior_module, "EVERY", 12)
+    monkeypatch.setattr(learned_module, "EVERY", 12)
     first, second = sb.GPEI(BOX, seed=1), sb.GPEI(BOX, seed=1)
     x = asked(first, 25)
     second.tell(x, function(x))
@@ -323,7 +321,7 @@ def test_all_at_once_is_one_by_one(monkeypatch):
 @pytest.mark.parametrize("rounds", [0, 1, 7, 13, 26])
 @pytest.mark.sampled(3)
 def test_a_restored_policy_goes_on_alike(rounds, monkeypatch):
-    monkeypatch.setattr(prior_module, "EVERY", 20)
+    monkeypatch.setattr(learned_module, "EVERY", 20)
     first, second = sb.GPEI(BOX, seed=2), sb.GPEI(BOX, seed=2)
     asked(first, rounds)
     state = copied(first.state())
@@ -334,7 +332,7 @@ def test_a_restored_policy_goes_on_alike(rounds, monkeypatch):
 
 
 def test_milestones():
-    found, n, prior = [], 2, sb.GPEI(BOX).model.learned
+    found, n, prior = [], 2, sb.GPEI(BOX).model
     while n < 3000:
         n = prior.next_milestone(n)
         found.append(n)
@@ -357,7 +355,7 @@ def test_fits_and_searches_have_one_thread_of_blas(monkeypatch):
 
         return noted
 
-    places = [(prior_module, "likeliest"), (marginal_likelihood, "likeliest"), (search, "maximize_over_box")]
+    places = [(learned_module, "likeliest"), (refitted, "learn_kernel"), (search, "maximize_over_box")]
     for module, name in places:
         monkeypatch.setattr(module, name, noting(getattr(module, name)))
     with threadpoolctl.threadpool_limits(2, user_api="blas"):
@@ -423,7 +421,7 @@ def test_first_points_are_neither_repeated_nor_taken_from_what_is_pending():
 
 @pytest.fixture
 def reach(monkeypatch):
-    monkeypatch.setattr(prior_module, "REACH", 60)
+    monkeypatch.setattr(learned_module, "REACH", 60)
     return 60
 
 
@@ -447,7 +445,7 @@ def test_approximate_beside_exact(reach, monkeypatch):
     told(exact, 150)
     with pytest.warns(sb.ApproximateModel):
         found = approximate.posterior(at)
-    monkeypatch.setattr(prior_module, "REACH", 150)
+    monkeypatch.setattr(learned_module, "REACH", 150)
     mean, deviation = exact.posterior(at)
     truth = function(at)
     good = truth > np.quantile(truth, 0.75)
@@ -458,17 +456,17 @@ def test_approximate_beside_exact(reach, monkeypatch):
 
 @pytest.mark.slow
 def test_approximate_models_have_the_best_and_an_even_share_of_the_others(reach):
-    prior = LearnedPrior(BOX, False, None, None, None)
-    for i, y in enumerate(np.random.default_rng(0).standard_normal(200)):
-        prior.add(i, float(y), 0.0)
+    policy, y = sb.GPEI(BOX), np.random.default_rng(0).standard_normal(200)
+    policy.tell(BOX.candidates(200, 0).array, y)
     with pytest.warns(sb.ApproximateModel):
-        observations, count = prior.update(lambda numbers: BOX.candidates(200, 0).array[numbers])
-    kept = observations.collapsed()[0]
-    assert (len(kept), len(set(kept.tolist()))) == (reach, reach)
-    order = np.argsort(-np.array(prior.ys[:count]))
-    assert set(order[:20]) <= set(kept.tolist())
-    others = np.sort(np.setdiff1d(kept, order[:20]))
-    assert np.diff(others).max() < 4 * (count - 20) / 40
+        policy.best()
+    kept = policy.model.observations.collapsed()[0]
+    assert len(kept) == reach
+    places = np.flatnonzero(np.isin(policy.model.numbers, kept))
+    order = np.argsort(-y)
+    assert set(order[:20]) <= set(places)
+    others = np.sort(np.setdiff1d(places, order[:20]))
+    assert np.diff(others).max() < 4 * (200 - 20) / 40
 
 
 # ---- which policies learn, and what they refuse

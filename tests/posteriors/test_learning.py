@@ -16,7 +16,7 @@ import scalable_bandits as sb
 from scalable_bandits.formulas.confidence import largest_loss
 from scalable_bandits.posteriors.hyperparameters.declustering import variance_over_space
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import Likelihood
-from scalable_bandits.posteriors.models.learned import usual_lengthscales
+from scalable_bandits.posteriors.models.refitted import usual_lengthscales
 
 LEARNABLE = [name for name in KERNEL_CASES if name != "covariance"]
 

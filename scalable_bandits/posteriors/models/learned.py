@@ -1,119 +1,90 @@
-"""Models that learn their prior: a given kernel's hyperparameters every few rounds, or everything without a kernel."""
+"""Model without a given kernel: transform of y, kernel, output scale, noise and mean are learned from the observations.
+
+The prior of what is learned is in `hyperparameters/learned_prior.py`, in units of the transformed y (`transform.py`).
+In spaces of up to two coordinates, an observation counts for the transform by the space around it (`declustering.py`).
+The maximum of the posterior density is found by L-BFGS-B with exact gradients: after every observation up to 200, then
+at milestones, where n has grown by a tenth; in between, observations are transformed as at the last fit. What is
+learned depends on the observations and their order alone, not on when it is asked for: fits start from the last
+milestone, and milestones also from the standard values (beyond 200 where n has doubled).
+
+Repeated measurements count: their scatter around the averages of their points is a factor of the likelihood, from which
+the noise is learned, also that of exact values (`posteriors/collapsed.py`). Where values are exact beyond doubt, a
+point is not measured again; where the learned noise is small, not a fourth time (`LearnedModel.settled`). Predictions
+have the uncertainty of the learned hyperparameters (`uncertainty.py`).
+
+Beyond 2,000 observations the model is approximate, which a warning says once (`ApproximateModel`): kernel and noise
+stay as they are, and at every milestone the model is made of a subset of 2,000 observations (Rasmussen & Williams 2006,
+section 8.3.3), a third of them the best and the others spread evenly over time; later ones are added until the next.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
-import attrs
 import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.blas import one_thread
+from scalable_bandits.posteriors.collapsed import CollapsedObservations, averaged
 from scalable_bandits.posteriors.engine import Engine
-from scalable_bandits.posteriors.hyperparameters.declustering import variance_over_space
-from scalable_bandits.posteriors.hyperparameters.learned_prior import LearnedPrior
-from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal, learn_kernel
-from scalable_bandits.posteriors.hyperparameters.transform import Transform
+from scalable_bandits.posteriors.hyperparameters.declustering import neighbours
+from scalable_bandits.posteriors.hyperparameters.learned_prior import (
+    LENGTHSCALE,
+    NOISE,
+    OUTPUT_SCALE,
+    bounds,
+    sides_of,
+    standard_lengthscales,
+)
+from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import Likelihood, LogNormal, likeliest
+from scalable_bandits.posteriors.hyperparameters.transform import Transform, half_ranked, standardized
+from scalable_bandits.posteriors.hyperparameters.uncertainty import MOST_POINTS, Uncertainty
 from scalable_bandits.posteriors.models.model import CANDIDATES, Candidates, GivenPrior, MakeEngine, Model
-from scalable_bandits.posteriors.state import State, StateEntry, member, value
-from scalable_bandits.spaces import Domain, Indices, Space
+from scalable_bandits.posteriors.state import StateEntry, value
+from scalable_bandits.spaces import Domain, Indices
 
+REACH = 2000  # largest number of observations of an exact model
+BEST = 1 / 3  # share of the best observations among those that the approximate model keeps
+# Noise variance of the worst value where the function failed: good ones nearby outweigh it. With 1e-6, fewer
+# evaluations fail where the optimum is at the edge of a region that fails (in two coordinates a quarter of the later
+# ones, not four fifths), but what is found is no better, and far worse where evaluations fail by accident.
+FAILURE_NOISE = 0.01
+SMALL_NOISE = 0.01  # noise variance, in squared units of z, below which a point is measured `AGAIN` times at most
+AGAIN = 3
+BY_CHANCE = 1e-3  # probability of agreeing by chance below which measurements that agree are exact
+COARSE = 0.1  # share of the pairs of points with equal values from which agreement means nothing
+EVERY = 200  # largest number of observations with a fit after each
+WEIGHTED_DIMENSIONS = 2  # largest number of coordinates of a space whose observations count by the space around them
+PRECISION = 1e-6  # relative gain of the log density below which a climb ends
 # Noise variance of the pending points of a learned prior, in squared units of z: with the learned one, the next points
 # would often be the same again.
 PENDING_NOISE = 1e-6
 MANY = 200  # number of observations of a learned prior from which its searches are short ones
-PRECISION = 1e-4  # relative precision of a refitted log density, which is some hundredths of a nat
-RESTARTS = 1  # random starts, beside the kernel given and the one learned last
-FACTOR_SPREAD = 0.5  # standard deviation of the logarithm of a factor
-LENGTHSCALE_SPREAD = 1.0  # standard deviation of the logarithm of a lengthscale
 MOST_LIKELY = 16  # number of the best points among which these choose those to look around
 
 
-def usual_lengthscales(space: Space) -> LogNormal | None:
-    """Return the prior on lengthscales for the sides of a space; None for arms."""
-    sides = space.side_lengths
-    if sides is None:
-        return None
-    return attrs.evolve(LogNormal.of_sides(sides), spread=LENGTHSCALE_SPREAD)
+class ApproximateModel(UserWarning):
+    """A learned model has more observations than an exact one can have."""
 
 
-class RefittedModel(Model):
-    """Model whose kernel and constant mean are learned anew every few rounds, by maximum likelihood.
+def _listed(name: str, dtype: type[np.generic]) -> StateEntry:
+    """Declare a list of numbers, kept in the attribute of this name."""
+    return value(
+        f"learned.{name}", "(n,)", dtype, lambda own: getattr(own, name),
+        lambda own, held: setattr(own, name, held.tolist()),
+    )  # fmt: skip
 
-    The likelihood of a few noisy observations is often largest for a function that is constant, and observations close
-    to one local maximum contain little information about the function elsewhere. Then factor and lengthscales shrink,
-    and the policy stops exploring. Therefore factors have a prior around the variance of the observations, and the
-    prior of the lengthscales is narrower than the published one.
 
-    The variance is that over the space, not over the rounds, which would fall as observations concentrate. The noise
-    variance is not subtracted: a factor too large costs some rounds, one too small may miss the maximum.
+class Fit(NamedTuple):
+    """Values learned from the first observations."""
 
-    Parameters
-    ----------
-    prior, domain, make_engine, regularization, search
-        Parameters of `Model`; the prior's kernel has the initial values of every fit, and a mean that is constant is
-        learned.
-    lengthscales
-        Prior on the lengthscales; None for a flat one.
-    every
-        Number of rounds between two fits.
-    seed
-        Seed of the random starts.
-    """
-
-    STATE: ClassVar[tuple[StateEntry, ...]] = (
-        value("learned", "(p + 1,)", np.float64, lambda model: model._learned(), lambda *_: None),  # `before_restore`
-    )
-    plays = False
-
-    def __init__(
-        self, prior: GivenPrior, domain: Domain, make_engine: MakeEngine, regularization: float, search: Candidates,
-        lengthscales: LogNormal | None, every: int, seed: int,
-    ):  # fmt: skip
-        super().__init__(prior, domain, make_engine, regularization, search)
-        if not prior.kernel.hyperparameters:
-            checks.refuse("refit", every, f"None: {prior.kernel} has nothing to learn")
-        self._lengthscales, self._every, self._seed = lengthscales, every, seed
-        self._kernel, self._mean = prior.kernel, prior.constant
-
-    @property
-    def kernel(self) -> Kernel:
-        return self._kernel
-
-    @property
-    def constant_mean(self) -> float | None:
-        return self._mean
-
-    def after_round(self, rounds: int) -> None:
-        """Learn the hyperparameters if they are due after so many rounds."""
-        if rounds % self._every:
-            return
-        queried, averages, noise_variances = self.observations.collapsed()
-        points, learns_mean = self.domain.coordinates(queried), self._mean is not None
-        residuals = averages - (0.0 if learns_mean else self.prior.mean(points))
-        with one_thread:
-            spread = variance_over_space(points, residuals, self._lengthscales)
-            found = learn_kernel(
-                self.prior.kernel, points, residuals, noise_variances, prior_mean=None if learns_mean else 0.0,
-                lengthscale_prior=self._lengthscales, restarts=RESTARTS, seed=self._seed, also=(self._kernel,),
-                factor_prior=LogNormal(spread, FACTOR_SPREAD) if spread > 0.0 else None, precision=PRECISION,
-            )  # fmt: skip
-        if math.isfinite(found.log_likelihood):
-            self._kernel, self._mean = found.kernel, found.prior_mean if learns_mean else None
-        self._engine = self.rebuilt_engine()
-
-    def _learned(self) -> list[float]:
-        """Return the hyperparameters, and the mean, NaN if it is not learned."""
-        return [*(p.value for p in self._kernel.hyperparameters), math.nan if self._mean is None else self._mean]
-
-    def before_restore(self, state: State) -> None:
-        super().before_restore(state)
-        *values, mean = state["learned"].tolist()
-        self._kernel, self._mean = self.prior.kernel.with_hyperparameters(values), None if math.isnan(mean) else mean
+    observations: int
+    logs: Floats  # (p,) logarithms of the kernel's hyperparameters, and of the noise variance if that is learned
+    mean: float  # in units of z
 
 
 class LearnedModel(Model):
@@ -123,44 +94,76 @@ class LearnedModel(Model):
 
     Parameters
     ----------
-    prior, domain, make_engine, search
+    prior
+        Prior whose kernel has the initial values; a constant mean, in units of y, is learned if it is None.
+    domain, make_engine, search
         Parameters of `Model`.
-    learned
-        Prior that is learned, with the observations in units of y.
+    known_noise
+        Whether the noise variances of the observations are known; if not, one for all is learned.
+    lengthscales
+        Prior on the lengthscales, in units of the coordinates; None for the usual one.
+    every
+        Number of observations between two fits; None for the usual ones.
+
+    Attributes
+    ----------
+    numbers, ys, variances : list
+        Points by number, values in units of y, and noise variances (if known) of the observations.
+    failed : list of int
+        Numbers of the points where the function failed.
     """
 
-    STATE: ClassVar[tuple[StateEntry, ...]] = (member("learned"),)
     plays = False
     appends = True
 
     def __init__(
-        self, prior: GivenPrior, domain: Domain, make_engine: MakeEngine, learned: LearnedPrior,
-        search: Candidates = CANDIDATES,
+        self, prior: GivenPrior, domain: Domain, make_engine: MakeEngine, known_noise: bool,
+        lengthscales: LogNormal | None = None, every: int | None = None, search: Candidates = CANDIDATES,
     ):  # fmt: skip
         super().__init__(prior, domain, make_engine, PENDING_NOISE, search)
-        self.learned = learned
+        self.known_noise, self._every = known_noise, every
+        self._sides = sides_of(domain.space)
+        self._lengthscales = lengthscales or standard_lengthscales(domain.space)
+        self._low, self._high = bounds(prior.kernel, domain.space, not known_noise)
+        self._start = self._logs(prior.kernel, float(np.max(NOISE.median)))
+        self.numbers: list[int] = []
+        self.ys: list[float] = []
+        self.variances: list[float] = []
+        self.failed: list[int] = []
+        self._milestone: Fit | None = None
+        self._announced = False  # that the model is approximate
+        self._clear()
 
-    @classmethod
-    def state_fields(cls) -> tuple[StateEntry, ...]:
-        return cls.STATE  # engine and observations follow from it
+    def _clear(self) -> None:
+        """Return to the prior before the first observation; the observations stay."""
+        self._kernel, self._mean = self.prior.kernel, 0.0
+        self._transform = standardized(np.zeros(1))
+        self._noise = NOISE.median if isinstance(NOISE.median, float) else 0.0
+        self._built = -1  # number of observations in the engine that was made last, with those added since
+        self._uncertainty: Uncertainty | None = None  # uncertainty given the present observations; None until needed
 
     # ---- the prior
 
     @property
     def kernel(self) -> Kernel:
         self._learn()
-        return self.learned.kernel
+        return self._kernel
 
     @property
     def constant_mean(self) -> float | None:
         self._learn()
-        return self.learned.mean
+        return self._mean
 
     @property
     def noise(self) -> float:
-        return self.learned.noise
+        """Noise variance of an observation, in squared units of z: learned, or that of the last observation."""
+        return self._noise
 
-    # ---- the engine
+    @property
+    def transform(self) -> Transform:  # type: ignore[override]
+        """Function from y to z, the engine's y, learned from all observations."""
+        self._learn()
+        return self._transform
 
     @property
     def engine(self) -> Engine:
@@ -168,76 +171,273 @@ class LearnedModel(Model):
         self._learn()
         return super().engine
 
-    def _learn(self) -> None:
-        """Bring the engine up to date."""
-        learned = self.learned
-        if not learned.stale:
-            return
-        with one_thread:
-            added = None if self._engine is None else learned.added_since_update()
-            if added is None:
-                self.observations, count = learned.update(self.domain.coordinates)
-                added = range(count, len(learned))
-                self._engine = self.rebuilt_engine()
-                self._changed()
-            for i in added:
-                super().observe(*learned.scaled(i))
-
     # ---- observations
 
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
-        self.learned.add(candidate, y, noise_variance)
+        if candidate in self.failed:  # it did not fail this time
+            self.failed = [other for other in self.failed if other != candidate]
+            self._built = -1
+        self.numbers.append(candidate)
+        self.ys.append(y)
+        self.variances.append(noise_variance)
         self._queried[candidate] = True
 
     def fail(self, candidate: int) -> None:
-        self.learned.fail(candidate)
+        """Add a point, by number, at which the function failed: the engine sees the worst value there."""
+        self.failed.append(candidate)
+        self._built = -1
 
     def extended(self, domain: Domain) -> LearnedModel:
         grown = self._on(domain)
         grown._engine = None if self._engine is None else self.search.extended(self._engine, grown)
         if grown._engine is None:
-            self.learned.clear()
+            grown._clear()
         return grown
 
     def asked(self, pending: Sequence[int]) -> int:
         """Return the number of points that are pending, were observed, or failed."""
-        return len(pending) + len(self.learned) + len(self.learned.failed)
+        return len(pending) + len(self.ys) + len(self.failed)
 
     def settled(self, pending: Sequence[int]) -> Indices:
-        return self.learned.settled(pending)
+        """Return the numbers (k,) of the points whose next measurement would tell nothing new.
+
+        If repeated measurements agree, and hardly by chance, all points that were measured or are pending; else,
+        while the learned noise is small, those measured or pending `AGAIN` times. None where the noise is known.
+
+        Parameters
+        ----------
+        pending
+            Numbers of the pending points; a number may be pending several times.
+        """
+        if self.known_noise or not self.ys or self._noise >= SMALL_NOISE:
+            return np.empty(0, dtype=np.int64)
+        points, counts = np.unique(np.concatenate([self.numbers, pending]).astype(np.int64), return_counts=True)
+        return points if self.exact_values else points[counts >= AGAIN]
+
+    @property
+    def exact_values(self) -> bool:
+        """Whether measurements of one point are equal to the last bit, more often than chance would have it.
+
+        Values at different points agree by chance if they are coarse, such as counts or shares of few trials. So often
+        measurements of one point would agree without being exact; with 0 and 1 they do so most of the time.
+        """
+        ys = np.array(self.ys)
+        points, first, where = np.unique(self.numbers, return_index=True, return_inverse=True)
+        repeats = len(ys) - len(points)
+        if not repeats or (ys != ys[first][where]).any():
+            return False
+        _, same = np.unique(ys[first], return_counts=True)
+        ties, pairs = float((same * (same - 1) / 2).sum()), len(points) * (len(points) - 1) / 2
+        chance = (1.0 + ties) / (1.0 + pairs)
+        return len(points) > 2 and ties <= COARSE * pairs and chance**repeats < BY_CHANCE
 
     @property
     def exhausted(self) -> bool:
         """Whether all points were observed, and repeats show that there is no noise."""
-        learned, count = self.learned, self.domain.count
-        if learned.known_noise or count is None or np.count_nonzero(self._queried) < count:
+        count = self.domain.count
+        if self.known_noise or count is None or np.count_nonzero(self._queried) < count:
             return False
-        return learned.exact_values
+        return self.exact_values
 
     def averages(self) -> tuple[Indices, Floats, Floats]:
-        return self.learned.averages()
+        """Return distinct points, averages of y and their noise variances, in units of y: three (m,) arrays."""
+        found = CollapsedObservations()
+        learned = self._noise * self._transform.scale**2
+        for point, y, variance in zip(self.numbers, self.ys, self.variances, strict=True):
+            found.add(point, y, variance if self.known_noise else learned)
+        return found.collapsed()
+
+    # ---- learning
+
+    def _learn(self) -> None:
+        """Bring the engine up to date."""
+        if self._built == len(self.ys):
+            return
+        with one_thread:
+            added = None if self._engine is None else self._added_without_fit()
+            if added is None:
+                added = range(self._update(), len(self.ys))
+                self._engine = self.rebuilt_engine()
+                self._changed()
+            for i in added:
+                super().observe(*self._scaled(i))
+
+    def _update(self) -> int:
+        """Learn from all observations; put the first ones, whose number is returned, and failed points in a new list.
+
+        The later ones are to be added one by one.
+        """
+        fit = self._present_fit()
+        count = 0 if fit is None else fit.observations
+        if fit is None:
+            self._clear()
+        if self.ys:
+            self._transform = self._transform_of(count or len(self.ys))
+        if fit is not None:
+            values = np.exp(fit.logs).tolist()
+            self._noise = self.variances[-1] / self._transform.scale**2 if self.known_noise else values.pop()
+            self._kernel, self._mean = self.prior.kernel.with_hyperparameters(values), fit.mean
+        self._built, self._uncertainty = len(self.ys), None
+        self.observations = CollapsedObservations()
+        for i in self._modelled(count):
+            self.observations.add(*self._scaled(i))
+        if self.failed:
+            first = self.ys[:count] or self.ys  # all, if there was no fit
+            worst = float(self._transform(np.array([min(first)]))[0]) if first else 0.0
+            for point in self.failed:
+                self.observations.add(point, worst, FAILURE_NOISE)
+        return count
+
+    def _added_without_fit(self) -> range | None:
+        """Return the positions of observations that the engine does not have and need no fit; None if one does."""
+        self._uncertainty, n = None, len(self.ys)
+        if self._built < 0 or self._milestone is None or self.next_milestone(self._milestone.observations) <= n:
+            return None
+        if self._every is None and n <= EVERY:
+            return None
+        added = range(self._built, n)
+        self._built = n
+        return added
+
+    def _scaled(self, i: int) -> tuple[int, float, float]:
+        """Return point, z and noise variance in squared units of z of the observation at a position."""
+        z = float(self._transform(np.array([self.ys[i]]))[0])
+        return self.numbers[i], z, self.variances[i] / self._transform.scale**2 if self.known_noise else self._noise
+
+    def next_milestone(self, n: int) -> int:
+        """Return the number of observations at the milestone after one at n: a tenth more, up to a tenth of `REACH`."""
+        return n + (self._every or max(1, min(n, REACH) // 10))
+
+    def _present_fit(self) -> Fit | None:
+        """Return the fit for the present observations, after all milestones until then; None before the first.
+
+        The fit of a milestone starts from the last one and from the standard values; beyond 200 observations from the
+        latter only where their number has doubled.
+        """
+        last, n = self._milestone, len(self.ys)
+        while n >= (due := (self._every or 2) if last is None else self.next_milestone(last.observations)):
+            if last is None:
+                last = self._fit(due, [self._start])
+            elif due > REACH:
+                last = last._replace(observations=due)
+            else:
+                doubled = (due // EVERY).bit_length() > (last.observations // EVERY).bit_length()
+                starts = [last.logs, self._start] if due <= EVERY or doubled else [last.logs]
+                last = self._fit(due, starts)
+            self._milestone = last
+        if last is None or n > EVERY or self._every is not None or last.observations == n:
+            return last
+        return self._fit(n, [last.logs])
+
+    def _modelled(self, count: int) -> list[int]:
+        """Return the positions of the observations, of the first `count`, that the model has."""
+        if count <= REACH:
+            return list(range(count))
+        if not self._announced:
+            self._announced = True
+            checks.warn(
+                f"beyond {REACH:,} observations a learned model is approximate: its kernel stays, and it has the best "
+                f"{int(BEST * REACH):,} observations and {REACH - int(BEST * REACH):,} of the others",
+                ApproximateModel,
+            )
+        order = np.argsort(-np.array(self.ys[:count]), kind="stable")
+        best, rest = order[: int(BEST * REACH)], np.sort(order[int(BEST * REACH) :])
+        some = rest[np.linspace(0, len(rest) - 1, REACH - len(best)).astype(np.int64)]
+        return np.sort(np.concatenate([best, some])).tolist()
+
+    def _fit(self, count: int, starts: list[Floats]) -> Fit:
+        """Learn from the first `count` observations."""
+        target = self._likelihood(self._transform_of(count), count)
+        best = likeliest(target, starts, self._low, self._high, PRECISION)
+        target(best)
+        return Fit(count, best, target.mean)
+
+    def _likelihood(self, transform: Transform, count: int) -> Likelihood:
+        """Return the log posterior density of the hyperparameters given the first `count` observations."""
+        z = transform(np.array(self.ys[:count]))
+        given = np.array(self.variances[:count]) / transform.scale**2 if self.known_noise else np.ones(count)
+        numbers, averages, variances, scatter = averaged(np.array(self.numbers[:count]), z, given)
+        prior_mean = self.prior.constant
+        return Likelihood(
+            self.prior.kernel, self.domain.coordinates(numbers), averages, variances,
+            None if prior_mean is None else float(transform(np.array([prior_mean]))[0]),
+            self._lengthscales, OUTPUT_SCALE, None if self.known_noise else NOISE, scatter,
+        )  # fmt: skip
+
+    def _transform_of(self, count: int) -> Transform:
+        """Return the transform of the first `count` values; in few coordinates one counts by the space around it.
+
+        Its weight is one over the number of points near it. Else the observations around a local maximum are soon the
+        better half, and the rest of the function is lost from sight. In many coordinates points are never dense, and to
+        see small differences near the best ones pays. Beyond the reach of an exact model, neighbours are counted among
+        some points, spread evenly over time.
+        """
+        ys, d = np.array(self.ys[:count]), len(self._sides)
+        if self.known_noise:
+            return standardized(ys)
+        if d > WEIGHTED_DIMENSIONS:
+            return half_ranked(ys, np.ones(count))
+        x = self.domain.coordinates(np.array(self.numbers[:count])) / self._sides
+        return half_ranked(ys, 1.0 / np.maximum(neighbours(x, LENGTHSCALE * math.sqrt(d), REACH), 1.0))
+
+    def _logs(self, kernel: Kernel, noise: float) -> Floats:
+        """Return the logarithms (p,) of a kernel's hyperparameters, and of the noise variance if it is learned."""
+        return np.log([*(p.value for p in kernel.hyperparameters), *([] if self.known_noise else [noise])])
 
     # ---- searches, predictions
 
     @property
     def effort(self) -> str:  # type: ignore[override]
-        return "hurried" if len(self.learned) >= MANY else "learned"
+        return "hurried" if len(self.ys) >= MANY else "learned"
 
     def likely(self) -> Indices:
-        return self.learned.best_points(MOST_LIKELY) if len(self.learned) >= MANY else super().likely()
-
-    @property
-    def transform(self) -> Transform:  # type: ignore[override]
-        """Function from y to units of the engine's y, learned from all observations."""
-        self._learn()
-        return self.learned.transform
+        """Return the numbers (k,) of the distinct points with the best values, best first; all if they are few."""
+        if len(self.ys) < MANY:
+            return super().likely()
+        order = np.argsort(-np.array(self.ys), kind="stable")[: 4 * MOST_LIKELY]
+        return np.array(list(dict.fromkeys(self.numbers[i] for i in order))[:MOST_LIKELY], dtype=np.int64)
 
     def in_units(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
         std, inverse = np.sqrt(variance), self.transform.inverse
         return inverse(mean), (0.5 * (inverse(mean + std) - inverse(mean - std))) ** 2
 
     def believed(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return mean and variance (k,) at points (k, d), the latter also for the uncertainty of what was learned."""
+        """Return mean and variance (k,) at points (k, d), the latter also for the uncertainty of what was learned.
+
+        Not from few observations, of many points, or with failed ones, which are not a part of the likelihood.
+        """
         mean, variance = super().believed(points)
-        found = self.learned.uncertainty(self.domain.coordinates)
-        return mean, variance if found is None else found.variance(points, mean)
+        if self._milestone is None or self.failed or len(set(self.numbers)) > MOST_POINTS:
+            return mean, variance
+        if self._uncertainty is None:
+            target = self._likelihood(self._transform, len(self.ys))
+            self._uncertainty = Uncertainty(target, self._logs(self._kernel, self._noise), self._low, self._high)
+        return mean, self._uncertainty.variance(points, mean)
+
+    # ---- state
+
+    def _fit_values(self) -> Floats:
+        fit = self._milestone
+        return np.empty(0) if fit is None else np.array([fit.observations, fit.mean, *fit.logs])
+
+    def _restore_fit(self, values: Floats) -> None:
+        self._milestone = None
+        if len(values):
+            self._milestone = Fit(int(values[0]), np.array(values[2:]), float(values[1]))
+
+    def after_restore(self) -> None:
+        """Forget what the engine has, so that it is built again."""
+        self._clear()
+        super().after_restore()
+
+    STATE: ClassVar[tuple[StateEntry, ...]] = (
+        _listed("numbers", np.int64),
+        _listed("ys", np.float64),
+        _listed("variances", np.float64),
+        _listed("failed", np.int64),
+        value("learned.fit", "(p + 2,)", np.float64, _fit_values, _restore_fit),
+    )
+
+    @classmethod
+    def state_fields(cls) -> tuple[StateEntry, ...]:
+        return cls.STATE  # engine and observations follow from it

@@ -3,7 +3,7 @@
 | class | prior | file |
 | --- | --- | --- |
 | `Model` | given | this one |
-| `RefittedModel` | hyperparameters of a given kernel, learned anew every few rounds | `learned.py` |
+| `RefittedModel` | hyperparameters of a given kernel, learned anew every few rounds | `refitted.py` |
 | `LearnedModel` | learned with a transform of y, where no kernel is given | `learned.py` |
 
 A model has a prior, an engine with the posterior on the numbered points of a domain, the observations, and a search
