@@ -11,7 +11,7 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
 from types import TracebackType
@@ -65,6 +65,8 @@ class Evaluations:
     ----------
     tickets : dict
         Tickets by number. Without `all_tickets` only those of evaluations that have not ended.
+    open : dict
+        Tickets of evaluations that have not ended, in the order of asking.
     earlier : int
         Number of observations from before the run.
     """
@@ -76,7 +78,7 @@ class Evaluations:
         self.policy = policy
         self.earlier = 0
         self.tickets: dict[int, Ticket] = {}
-        self._open: dict[int, Ticket] = {}  # evaluations that have not ended, in the order of asking
+        self.open: dict[int, Ticket] = {}
         self._given = 0  # number of tickets so far
         self._call = 1  # number of the next `tell`
         self._learning: tuple[int, list[Ticket]] = (0, [])  # call and tickets that the policy is learning
@@ -97,10 +99,6 @@ class Evaluations:
         self.policy.record_to(None)
 
     # ---- for the loop that evaluates
-
-    def waiting(self, busy: Collection[int]) -> Ticket:
-        """Return the first ticket that has not ended, but for some numbers, which are being evaluated."""
-        return next(ticket for number, ticket in self._open.items() if number not in busy)
 
     def change(self, number: int, state: str, **fields: Any) -> Ticket:
         """Change the state and other fields of a ticket; return it as it is now."""
@@ -142,7 +140,7 @@ class Evaluations:
         left = Counter(pending)
         abandoned: list[Ticket] = []
         fresh: list[Ticket] = []
-        for ticket in self._open.values():
+        for ticket in self.open.values():
             left[ticket.candidate] -= 1
             if left[ticket.candidate] < 0:
                 abandoned.append(ticket.become("abandoned"))
@@ -158,7 +156,7 @@ class Evaluations:
         told_of = set(candidates.tolist())
         asked = not told_of.isdisjoint(self.policy.pending_points.numbers)
         waiting: dict[int, list[Ticket]] = {}
-        for ticket in self._open.values():
+        for ticket in self.open.values():
             if ticket.candidate in told_of:
                 waiting.setdefault(ticket.candidate, []).append(ticket)
         bulk = len(values) >= BULK and not self.all_tickets
@@ -191,7 +189,7 @@ class Evaluations:
 
     def failed(self, candidate: int, point: Floats, error: str, pending: Sequence[int]) -> None:
         mine, fields = self._ending
-        waiting = (ticket for ticket in self._open.values() if ticket.candidate == candidate)
+        waiting = (ticket for ticket in self.open.values() if ticket.candidate == candidate)
         ticket = (next(waiting, None) or self._new(0, candidate, point)) if mine is None else self.tickets[mine]
         rounds, line = self.policy.rounds, error.strip().rpartition("\n")[2]
         told = {"error": line, "trace": error, "round": rounds, "ended": rounds + self.policy.failures + 1}
@@ -227,9 +225,9 @@ class Evaluations:
         for ticket in changed:
             self._given = max(self._given, ticket.number + 1)
             if ticket.final:
-                self._open.pop(ticket.number, None)
+                self.open.pop(ticket.number, None)
             else:
-                self._open[ticket.number] = ticket
+                self.open[ticket.number] = ticket
             if self.all_tickets or not ticket.final:
                 self.tickets[ticket.number] = ticket
             else:
@@ -330,7 +328,8 @@ class Evaluating:
                 self._policy.ask()
             except AllFailed as error:
                 raise RuntimeError(f"function: it fails at every point of the space\n{self.trace}") from error
-            self._start(self._evaluations.waiting({call.number for call in self._in_flight.values()}))
+            busy = {call.number for call in self._in_flight.values()}
+            self._start(next(ticket for number, ticket in self._evaluations.open.items() if number not in busy))
 
     def _may_begin(self) -> bool:
         return not self.stopped and time.monotonic() < self._deadline

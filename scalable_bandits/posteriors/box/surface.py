@@ -139,7 +139,13 @@ class Surface:
     def index(self, index: SmoothIndex, x: Floats) -> tuple[Floats, Floats]:
         """Return an index at points x (k, d), shape (k,), and its gradient (k, d)."""
         mean, variance, solved = self._predict(x)
-        return index(mean, variance), self._gradient(x, solved, *index.slopes(mean, variance))
+        by_mean, by_variance = index.slopes(mean, variance)
+        slope = by_mean[:, None] * self.prior_mean.slopes(x) + by_variance[:, None] * self.kernel.diagonal_slope(x)
+        if len(self.points):
+            back = times(self._inverse, solved, transposed=True)
+            pulls = np.ascontiguousarray(self.weights[:, None] * by_mean - 2.0 * back * by_variance)
+            self.kernel.slope(self.points, x, pulls, slope)
+        return index(mean, variance), slope
 
     def _predict(self, x: Floats) -> tuple[Floats, Floats, Floats]:
         mean, variance = self.prior_mean.values(x), self.kernel.diagonal(x)
@@ -148,12 +154,3 @@ class Surface:
         cross = covariances(self.kernel, x, self.points)
         solved = times(self._inverse, cross.T)
         return mean + cross @ self.weights, np.maximum(variance - (solved * solved).sum(axis=0), 0.0), solved
-
-    def _gradient(self, x: Floats, solved: Floats, by_mean: Floats, by_variance: Floats) -> Floats:
-        """Return the gradient (k, d) of an index with given derivatives (k,) in mean and variance."""
-        slope = by_mean[:, None] * self.prior_mean.slopes(x) + by_variance[:, None] * self.kernel.diagonal_slope(x)
-        if len(self.points):
-            back = times(self._inverse, solved, transposed=True)
-            pulls = np.ascontiguousarray(self.weights[:, None] * by_mean - 2.0 * back * by_variance)
-            self.kernel.slope(self.points, x, pulls, slope)
-        return slope

@@ -61,7 +61,11 @@ class Uncertainty:
     """
 
     def __init__(self, target: Likelihood, logs: Floats, low: Floats, high: Floats):
-        directions, radius = _deviations(target, logs), math.sqrt(len(logs))
+        shifts, radius = STEP * np.eye(len(logs)), math.sqrt(len(logs))
+        slopes = np.array([target(logs + shift)[1] - target(logs - shift)[1] for shift in shifts]) / (2.0 * STEP)
+        curvatures, vectors = np.linalg.eigh(-0.5 * (slopes + slopes.T))  # (1)
+        least = target.least_precision  # data do not make the posterior wider than the widest prior
+        directions = (vectors / np.sqrt(np.maximum(curvatures, least))).T  # (2), a standard deviation in each row
         steps = radius * np.concatenate([directions, -directions])
         ends = np.clip(logs + steps, low, high)
         fall = np.array([target(end)[0] for end in ends]) - target(logs)[0]
@@ -74,12 +78,3 @@ class Uncertainty:
         """Return the variances (k,) around means (k,) at points x (k, d), in squared units of z."""
         parts = [each.moments(x) for each in self._alternatives]
         return self._weights @ np.array([variance + (other - mean) ** 2 for other, variance in parts])
-
-
-def _deviations(target: Likelihood, logs: Floats) -> Floats:
-    """Return the principal standard deviations (p, p) of the log hyperparameters, a row for each."""
-    shifts = STEP * np.eye(len(logs))
-    slopes = np.array([target(logs + shift)[1] - target(logs - shift)[1] for shift in shifts]) / (2.0 * STEP)
-    curvatures, vectors = np.linalg.eigh(-0.5 * (slopes + slopes.T))
-    least = target.least_precision  # data do not make the posterior wider than the widest prior
-    return (vectors / np.sqrt(np.maximum(curvatures, least))).T

@@ -250,16 +250,19 @@ class LearnedModel(Model):
     # ---- learning
 
     def _learn(self) -> None:
-        """Bring the engine up to date."""
-        if self._built == len(self.ys):
+        """Bring the engine up to date, with a new fit if one is due."""
+        n, last = len(self.ys), self._milestone
+        if self._built == n:
             return
+        due = self._built < 0 or last is None or self.next_milestone(last.observations) <= n
         with one_thread:
-            added = None if self._engine is None else self._added_without_fit()
-            if added is None:
-                added = range(self._update(), len(self.ys))
+            if self._engine is None or due or (self._every is None and n <= EVERY):
+                first = self._update()
                 self._engine = self.rebuilt_engine()
                 self._changed()
-            for i in added:
+            else:
+                first, self._built, self._uncertainty = self._built, n, None
+            for i in range(first, n):
                 super().observe(*self._scaled(i))
 
     def _update(self) -> int:
@@ -287,17 +290,6 @@ class LearnedModel(Model):
             for point in self.failed:
                 self.observations.add(point, worst, FAILURE_NOISE)
         return count
-
-    def _added_without_fit(self) -> range | None:
-        """Return the positions of observations that the engine does not have and need no fit; None if one does."""
-        self._uncertainty, n = None, len(self.ys)
-        if self._built < 0 or self._milestone is None or self.next_milestone(self._milestone.observations) <= n:
-            return None
-        if self._every is None and n <= EVERY:
-            return None
-        added = range(self._built, n)
-        self._built = n
-        return added
 
     def _scaled(self, i: int) -> tuple[int, float, float]:
         """Return point, z and noise variance in squared units of z of the observation at a position."""
