@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
-from types import TracebackType
 from typing import Any, Self
 
 import attrs
@@ -89,9 +88,7 @@ class Evaluations:
         self.policy.record_to(self)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close(orderly=kind is None)
 
     def close(self, orderly: bool = True) -> None:

@@ -24,7 +24,7 @@ from scalable_bandits.progress import progress_bar, wanted
 from scalable_bandits.runs.evaluations import Evaluating, EvaluationPlan, Evaluations, NotANumber, check_fresh
 from scalable_bandits.runs.interrupts import Interrupts
 from scalable_bandits.runs.result import Measured, TuningResult
-from scalable_bandits.runs.stopping import Rule, RunView, name_of
+from scalable_bandits.runs.stopping import RegretBelow, Rule, RunView, name_of
 from scalable_bandits.runs.warm_start import earlier_observations
 from scalable_bandits.spaces import SearchSpace, Space
 from scalable_bandits.spaces.parameters_from import check_whole
@@ -209,9 +209,8 @@ class Tuning:
         elif self.plan.timeout is not None and (self.on is None or threads_of(self.on) is not None):
             checks.refuse("timeout", self.plan.timeout, TIMEOUTS)
         for rule in self.stop:
-            check = getattr(rule, "check", None)
-            if check is not None:
-                check(self.policy)
+            if isinstance(rule, RegretBelow):
+                rule.check(self.policy)
         if self.warm_start is not None:
             self.warm_start = earlier_observations(self.warm_start, self.policy.space)
         self._set_direction()  # last, since it changes the policy
