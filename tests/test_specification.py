@@ -108,7 +108,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize(
         "kind",
-        ["Specification", "Kernel", "Combination", "Space", "FiniteSpace", "Noise", "Stationary"],
+        ["Specification", "Kernel", "Combination", "Space", "FiniteSpace", "Noise", "Stationary", "Range", "Choice"],
     )
     def test_no_abstract_class(self, kind: str) -> None:
         """Base classes, and what is no value, are refused, and are not among the known names."""

@@ -387,7 +387,7 @@ class Choice(Parameter):
         If there is no value, or a value is there twice.
     """
 
-    unit: ClassVar[str]  # what a lengthscale is a number of: "steps" of values in order, or "differences"
+    ranked: ClassVar[bool] = False  # whether the order of the values means something
 
     values: tuple[Any, ...] = attrs.field(kw_only=False, converter=_values, eq=_typed)
     _positions: dict[tuple[bool, Any], float] = attrs.field(init=False, factory=dict, eq=False)  # by `_key`
@@ -401,9 +401,9 @@ class Choice(Parameter):
                 checks.refuse("values", value, "values that can be compared and hashed")
             if self._positions.setdefault(_key(value), float(i)) != i:
                 checks.refuse("values", list(self.values), f"distinct values; {value!r} is there twice")
-        count, in_order = len(self.values), self.unit == "steps"
-        steps = max(count - 1, 1) if in_order else 1
-        self._describe(count=count, first=0.0, last=count - 1.0, ordered=in_order or count <= 2, _steps=steps)
+        count = len(self.values)
+        steps = max(count - 1, 1) if self.ranked else 1
+        self._describe(count=count, first=0.0, last=count - 1.0, ordered=self.ranked or count <= 2, _steps=steps)
 
     @property
     def allowed(self) -> str:
@@ -434,9 +434,6 @@ class Choice(Parameter):
 
     def value(self, number: float) -> Any:
         return self.values[round(number)]
-
-    def lengthscale(self, length: float) -> str:
-        return f"{length * self._steps:.3g} {self.unit}"
 
     def encode(self, numbers: Floats) -> Floats:
         return np.asarray(numbers, dtype=np.float64) / self._steps
@@ -474,7 +471,10 @@ class Ordinal(Choice):
     64
     """
 
-    unit: ClassVar[str] = "steps"
+    ranked: ClassVar[bool] = True
+
+    def lengthscale(self, length: float) -> str:
+        return f"{length * self._steps:.3g} steps"
 
 
 @attrs.frozen(kw_only=True, repr=False)
@@ -500,7 +500,8 @@ class Categorical(Choice):
     3
     """
 
-    unit: ClassVar[str] = "differences"
+    def lengthscale(self, length: float) -> str:
+        return f"{length:.3g} differences"
 
 
 @attrs.frozen(kw_only=True, repr=False)
