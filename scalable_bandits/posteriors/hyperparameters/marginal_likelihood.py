@@ -183,19 +183,10 @@ class Likelihood:
 
 
 def learn_kernel(
-    kernel: Kernel,
-    x: ArrayLike,
-    y: ArrayLike,
-    noise_variance: ArrayLike,
-    *,
-    prior_mean: float | None = 0.0,
-    lengthscale_prior: LogNormal | None = None,
-    factor_prior: LogNormal | None = None,
-    restarts: int = 4,
-    seed: int = 0,
-    also: tuple[Kernel, ...] = (),
-    precision: float = 1e-10,
-) -> Learned:
+    kernel: Kernel, x: ArrayLike, y: ArrayLike, noise_variance: ArrayLike, *, prior_mean: float | None = 0.0,
+    lengthscale_prior: LogNormal | None = None, factor_prior: LogNormal | None = None, restarts: int = 4,
+    seed: int = 0, also: tuple[Kernel, ...] = (), precision: float = 1e-10,
+) -> Learned:  # fmt: skip
     """Find the hyperparameters of largest posterior density given observations.
 
     Parameters
