@@ -13,7 +13,7 @@ import cloudpickle
 from threadpoolctl import threadpool_limits
 
 from benchmarks.stores import folder
-from scalable_bandits.posteriors.placement import InProcess, LocalShards, Source
+from scalable_bandits.posteriors.placement import Call, InProcess, LocalShards, Source
 
 
 class Recorded(LocalShards[Any]):
@@ -31,10 +31,10 @@ class Recorded(LocalShards[Any]):
         super().__init__(source, count)
         self.warm = 0  # calls before those that are timed
 
-    def ask(self, numbers: Sequence[int], method: Callable[..., Any], *arguments: Any, **named: Any) -> list[Any]:
+    def ask_call(self, numbers: Sequence[int], call: Call) -> list[Any]:
         """Call a method of some shards with the same arguments, and note it down."""
-        self.calls.append((tuple(numbers), method, pickle.dumps((arguments, named))))
-        return super().ask(numbers, method, *arguments, **named)
+        self.calls.append((tuple(numbers), call.method, pickle.dumps((call.arguments, call.named))))
+        return super().ask_call(numbers, call)
 
     def here(self) -> None:
         """Nothing: shards are asked, as those of other processes are."""

@@ -11,8 +11,8 @@ import math
 import pickle
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Concatenate
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import dask
 
@@ -21,7 +21,7 @@ from scalable_bandits.execution.base import ClusterError
 from scalable_bandits.execution.clusters import await_worker, connection_lost
 from scalable_bandits.execution.resources import traffic
 from scalable_bandits.execution.shard_worker import Call, Message, Reply, Request, packed
-from scalable_bandits.posteriors.placement import Arguments, Returned, Shard, Shards, Source
+from scalable_bandits.posteriors.placement import Shard, Shards, Source
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -72,22 +72,15 @@ class ShardPool(Shards[Shard]):
 
     # ---- tell and ask
 
-    def tell(
-        self, numbers: Sequence[int] | None, method: Callable[Concatenate[Shard, Arguments], object],
-        *arguments: Arguments.args, **named: Arguments.kwargs,
-    ) -> None:  # fmt: skip
-        call = Call(method, arguments, named)
+    def tell_call(self, numbers: Sequence[int] | None, call: Call) -> None:
         for number in range(self._count) if numbers is None else numbers:
             if number in self._last:
                 self._told[number].append(call)
                 if len(self._told[number]) > MOST_TOLD:
                     del self._last[number]
 
-    def ask(
-        self, numbers: Sequence[int], method: Callable[Concatenate[Shard, Arguments], Returned],
-        *arguments: Arguments.args, **named: Arguments.kwargs,
-    ) -> list[Returned]:  # fmt: skip
-        """Call a method of some shards, which does not change them; return the answers in the order of the numbers.
+    def ask_call(self, numbers: Sequence[int], call: Call) -> list[Any]:
+        """Do what `ask` does with a call.
 
         Raises
         ------
@@ -97,7 +90,7 @@ class ShardPool(Shards[Shard]):
         Exception
             Exception raised by a shard.
         """
-        replies = self._replies(numbers, Call(method, arguments, named))
+        replies = self._replies(numbers, call)
         return [replies[number].answer for number in numbers]
 
     def add(self, number: int) -> None:

@@ -9,22 +9,12 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import cloudpickle
 
-
-class Call(NamedTuple):
-    """A method of shards and its arguments."""
-
-    method: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    named: Mapping[str, Any]
-
-    def on(self, shard: Any) -> Any:
-        """Return the answer of a shard."""
-        return self.method(shard, *self.arguments, **self.named)
+from scalable_bandits.posteriors.placement import Call
 
 
 class Request(NamedTuple):

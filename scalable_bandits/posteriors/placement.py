@@ -13,8 +13,8 @@ from __future__ import annotations
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from scalable_bandits.posteriors.threads import ThreadTeam
 
@@ -25,25 +25,48 @@ Source = Callable[[int], Callable[[], Shard]]  # from a shard's number to a func
 LOCAL = re.compile(r"(local|threads)(:[1-9][0-9]*)?")
 
 
+class Call(NamedTuple):
+    """A method of shards and its arguments."""
+
+    method: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    named: Mapping[str, Any]
+
+    def on(self, shard: Any) -> Any:
+        """Return the answer of a shard."""
+        return self.method(shard, *self.arguments, **self.named)
+
+
 class Shards(ABC, Generic[Shard]):
     """The shards of one posterior, numbered from 0."""
 
-    @abstractmethod
     def tell(
         self, numbers: Sequence[int] | None, method: Callable[Concatenate[Shard, Arguments], object],
         *arguments: Arguments.args, **named: Arguments.kwargs,
-    ) -> None:  # fmt: skip
+    ) -> Call:  # fmt: skip
         """Have some shards (all for None) call a method that changes them before they answer their next question.
 
-        The source makes shards with the change from now on. The caller does not change the arguments later.
+        The source makes shards with the change from now on. The caller does not change the arguments later. Returns the
+        call, for sources that store changes.
         """
+        call = Call(method, arguments, named)
+        self.tell_call(numbers, call)
+        return call
 
-    @abstractmethod
     def ask(
         self, numbers: Sequence[int], method: Callable[Concatenate[Shard, Arguments], Returned],
         *arguments: Arguments.args, **named: Arguments.kwargs,
     ) -> list[Returned]:  # fmt: skip
         """Call a method of some shards, which does not change them; return the answers in the order of the numbers."""
+        return self.ask_call(numbers, Call(method, arguments, named))
+
+    @abstractmethod
+    def tell_call(self, numbers: Sequence[int] | None, call: Call) -> None:
+        """Do what `tell` does with a call."""
+
+    @abstractmethod
+    def ask_call(self, numbers: Sequence[int], call: Call) -> list[Any]:
+        """Do what `ask` does with a call."""
 
     @abstractmethod
     def add(self, number: int) -> None:
@@ -111,24 +134,14 @@ class LocalShards(Shards[Shard]):
         self._source, self._threads = source, ThreadTeam() if threads is None else threads
         self._shards = [source(number)() for number in range(count)]
 
-    def tell(
-        self, numbers: Sequence[int] | None, method: Callable[Concatenate[Shard, Arguments], object],
-        *arguments: Arguments.args, **named: Arguments.kwargs,
-    ) -> None:  # fmt: skip
-        self.ask(range(len(self._shards)) if numbers is None else numbers, method, *arguments, **named)
+    def tell_call(self, numbers: Sequence[int] | None, call: Call) -> None:
+        self.ask_call(range(len(self._shards)) if numbers is None else numbers, call)
 
-    def ask(
-        self, numbers: Sequence[int], method: Callable[Concatenate[Shard, Arguments], Returned],
-        *arguments: Arguments.args, **named: Arguments.kwargs,
-    ) -> list[Returned]:  # fmt: skip
-        shards = [self._shards[number] for number in numbers]
-        if self._threads.count == 1:
-            return [method(shard, *arguments, **named) for shard in shards]
+    def ask_call(self, numbers: Sequence[int], call: Call) -> list[Any]:
+        def answers(first: int, stop: int) -> list[Any]:
+            return [call.on(self._shards[number]) for number in numbers[first:stop]]
 
-        def answers(first: int, stop: int) -> list[Returned]:
-            return [method(shard, *arguments, **named) for shard in shards[first:stop]]
-
-        return [answer for run in self._threads.each(answers, 0, len(shards)) for answer in run]
+        return [answer for run in self._threads.each(answers, 0, len(numbers)) for answer in run]
 
     def add(self, number: int) -> None:
         self._shards[number:] = [self._source(number)()]

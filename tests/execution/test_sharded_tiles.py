@@ -218,7 +218,7 @@ class TestInProcess:
 
         def fold_and_lose(self):
             fold(self)
-            folds.append(len(self._source.observations))
+            folds.append(len(self._source.changes))
             self._shards._shards[:1] = [self._source(0)()]
 
         monkeypatch.setattr(coordinator.ShardedTiles, "fold", fold_and_lose)

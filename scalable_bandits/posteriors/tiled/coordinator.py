@@ -81,8 +81,8 @@ class ShardedTiles(Tiles):
     # ---- observing
 
     def condition(self, p: int, y: float, noise_variance: float, at_p: PointPosterior) -> float:
-        self._shards.tell(None, TilesShard.condition, p, y, noise_variance, at_p)
-        self._source.add(p, y, noise_variance, at_p)
+        change = self._shards.tell(None, TilesShard.condition, p, y, noise_variance, at_p)
+        self._source.changes.append(change)
         self._maxima_valid, self._finalist = False, None
         return super().condition(p, y, noise_variance, at_p)
 
@@ -104,16 +104,13 @@ class ShardedTiles(Tiles):
 
     def _cache_batch(self, batch: Indices) -> None:
         folded, _ = self.rows_at(batch)
-        self._shards.tell(None, TilesShard.cache_columns, batch, folded)
+        self._source.changes.append(self._shards.tell(None, TilesShard.cache_columns, batch, folded))
         self._maxima_valid = False
         super().cache_columns(batch, folded)
-        known = {**self._source.folded_rows, **dict(zip(batch.tolist(), folded, strict=True))}
-        self._source.folded_rows = {p: known[p] for p in self._column_cache.column_of}
 
     def fold(self) -> None:
         self.floored = self._floored_before + sum(self._shards.ask(self._every_shard, TilesShard.count_floored))
-        self._shards.tell(None, TilesShard.fold)
-        self._source.fold()
+        self._source.changes.append(self._shards.tell(None, TilesShard.fold))
         self._maxima_valid, self._finalist = False, None
         super().fold()
 

@@ -3,18 +3,17 @@
 All shards of a space receive the same changes in the same order (`coordinator.py`), and each computes its own tiles.
 Little is exchanged between them: the posterior at the observed candidate, and the folded rows at the candidates of a
 batch. Every number follows from a tile and from these, and so is the same for any division of the tiles into shards. A
-lost shard is made again from the collapsed observations as of the last rebuild, or from a restored state, and from the
-observations since.
+lost shard is made again from the collapsed observations as of the last rebuild, or from a restored state, and by the
+changes since.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import itertools
 import pickle
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.engine import Acquisition, finalists
 from scalable_bandits.posteriors.exact.window import PointPosterior
+from scalable_bandits.posteriors.placement import Call
 from scalable_bandits.posteriors.state import State, arrays
 from scalable_bandits.posteriors.tiled import tiles as tiling
 from scalable_bandits.posteriors.tiled.ordering import GroupMaxima, tile_order
@@ -50,17 +50,6 @@ class Answer(NamedTuple):
     finalists: list[Finalist]
     group_maxima: GroupMaxima
     floored: int  # number of floored variances since the last rebuild
-
-
-class SharedObservation(NamedTuple):
-    """An observation, with what shards need that do not hold its candidate."""
-
-    position: int
-    y: float
-    noise_variance: float
-    at_p: PointPosterior  # posterior at the position before the observation
-    folded: Floats | None  # (height,) folded rows at the position, if it was new in the window
-    after_fold: bool  # whether the window was folded between the observation before and this one
 
 
 class OrderedCandidates:
@@ -127,21 +116,6 @@ class TilesShard(Tiles):
         super()._rebuild()
         self.floored = 0  # the coordinator counts those before the rebuild
 
-    def condition_all(self, observations: Sequence[SharedObservation]) -> None:
-        """Condition on observations whose columns are not cached; windows are folded where the coordinator folded."""
-        for i, each in enumerate(observations):
-            if each.after_fold:
-                self.fold()
-            if each.folded is not None and each.position not in self._column_cache.column_of:
-                new = (other for other in itertools.islice(observations, i, None) if other.folded is not None)
-                self.cache_all({o.position: o.folded for o in itertools.islice(new, self._batch_size)})
-            self.condition(each.position, each.y, each.noise_variance, each.at_p)
-
-    def cache_all(self, folded_rows: Mapping[int, Floats | None]) -> None:
-        """Compute and cache the columns of positions, given the folded rows (height,) at each."""
-        if folded_rows:
-            self.cache_columns(np.array(list(folded_rows)), np.array(list(folded_rows.values())))
-
     def find_finalists(self, acquisition: Acquisition, allowed: NDArray[np.uint8] | None, salt: int) -> Answer:
         """Compute the index of the candidates held here, and find the finalists.
 
@@ -198,10 +172,8 @@ class TilesSource:
 
     Attributes
     ----------
-    observations : list of SharedObservation
-        Observations since the last rebuild, or since a state was restored.
-    folded_rows : dict
-        Folded rows (height,) at the positions whose columns are cached, by position, in the order of `ColumnCache`.
+    changes : list of Call
+        Changes of all shards since the last rebuild, or since a state was restored.
     """
 
     def __init__(
@@ -211,44 +183,28 @@ class TilesSource:
         self.restart()
 
     def restart(self, state: State | None = None, collapsed: State | None = None) -> None:
-        """Make shards from a state of all tiles or from collapsed observations, if given, without those so far."""
+        """Make shards from a state of all tiles or from collapsed observations, if given, without changes."""
         self._state, self._collapsed = state, collapsed
-        self.observations: list[SharedObservation] = []
-        self.folded_rows: dict[int, Floats] = {}
-        self._just_folded = False
-
-    def fold(self) -> None:
-        """Fold the window of shards made from now on, after the observations so far."""
-        self.folded_rows, self._just_folded = {}, True
-
-    def add(self, p: int, y: float, noise_variance: float, at_p: PointPosterior) -> None:
-        """Add an observation at p."""
-        folded = self.folded_rows.pop(p, None)
-        self.observations.append(SharedObservation(p, y, noise_variance, at_p, folded, self._just_folded))
-        self._just_folded = False
+        self.changes: list[Call] = []
 
     def __call__(self, number: int) -> functools.partial[TilesShard]:
         """Return the function that makes a shard."""
         first, stop = self._ranges[number]
         state = None if self._state is None else shard_state(self._state, tiling.TILE, first, stop)
         new_shard = functools.partial(TilesShard, *self._given, first, stop)
-        since = tuple(self.observations), self._just_folded, dict(self.folded_rows)
-        return functools.partial(_make_shard, new_shard, state, self._collapsed, *since)
+        return functools.partial(_make_shard, new_shard, state, self._collapsed, tuple(self.changes))
 
 
 def _make_shard(
-    new_shard: functools.partial[TilesShard], state: State | None, collapsed: State | None,
-    observations: Sequence[SharedObservation], just_folded: bool, folded_rows: Mapping[int, Floats],
-) -> TilesShard:  # fmt: skip
+    new_shard: functools.partial[TilesShard], state: State | None, collapsed: State | None, changes: Sequence[Call]
+) -> TilesShard:
     shard = new_shard()
     if state is not None:
         shard.restore(state)
     if collapsed is not None:
         shard.rebuild_from(collapsed)
-    shard.condition_all(observations)
-    if just_folded:
-        shard.fold()
-    shard.cache_all(folded_rows)
+    for change in changes:
+        change.on(shard)
     return shard
 
 
