@@ -19,8 +19,8 @@ import scalable_bandits as sb
 from benchmarks import bare
 from benchmarks.measure import Line
 from benchmarks.problems import problem
-from scalable_bandits.execution.cluster_executor import ClusterExecutor
 from scalable_bandits.execution.clusters import local
+from scalable_bandits.execution.shard_pool import ClusterExecutor
 
 PRIORS = 8
 WARM = 10  # rounds before those that are timed

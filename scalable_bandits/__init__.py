@@ -162,7 +162,7 @@ __all__ += policies.__all__
 
 def _cluster_executor(on: Any) -> Executor:
     """Make an executor on a cluster; Dask is imported on first use."""
-    from scalable_bandits.execution.cluster_executor import ClusterExecutor
+    from scalable_bandits.execution.shard_pool import ClusterExecutor
 
     return ClusterExecutor(on)
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scalable_bandits.execution.cluster_executor import ClusterExecutor
+from scalable_bandits.execution.shard_pool import ClusterExecutor
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -1,36 +1,57 @@
 """Shards on the workers of a Dask cluster.
 
-The shards on a worker are a cache in one Dask actor (`actors.py`, `shard_worker.py`). A shard that is not there (its
-worker died, came late, or lost it) is made by the source of the shards, which costs time and changes no number. A
-question is one message to each worker concerned, all sent at once; it brings what the shards were told before.
+The shards on a worker are a cache in a Dask actor (`shard_worker.py`), one for each pool of shards on each worker. A
+shard that is not there (its worker died, came late, or lost it) is made by the source of the shards, which costs time
+and changes no number. A question is one message to each worker concerned, all sent at once; it brings what the shards
+were told before.
+
+Dask deletes an actor once nothing refers to it: the pool, the client and the process may end in any order. Calls to
+actors do not keep a scheduler with `idle_timeout` from closing, so that an empty task is submitted every
+`KEEPALIVE_SECONDS` of work. Calls go to the workers directly where the client has `direct_to_workers=True`, as clients
+made by this package have, and through the scheduler otherwise.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import pickle
+import threading
 import time
+import uuid
+import weakref
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dask
 
-from scalable_bandits.execution.actors import Actors
 from scalable_bandits.execution.base import ClusterError
 from scalable_bandits.execution.clusters import await_worker, connection_lost
+from scalable_bandits.execution.connect import SecureAddress, connect, resolve
 from scalable_bandits.execution.resources import traffic
-from scalable_bandits.execution.shard_worker import Call, Message, Reply, Request, packed
-from scalable_bandits.posteriors.placement import Shard, Shards, Source
+from scalable_bandits.execution.shard_worker import Message, Reply, Request, ShardWorker, packed
+from scalable_bandits.execution.versions import check_versions
+from scalable_bandits.posteriors.placement import Call, Shard, Shards, Source
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, Future
 
 PATIENCE = "scalable-bandits.patience"  # key in Dask's configuration
 PATIENCE_DEFAULT = "10 minutes"
 REBALANCE_SECONDS = 2.0  # time after which the shards are spread evenly over the present workers again
 DEPARTURE_SECONDS = 5.0  # time that the scheduler may take to notice that a worker is gone
+POLL_SECONDS = 0.2  # time without an answer before the list of workers is read again
+KEEPALIVE_SECONDS = 1.0  # time between two empty tasks: less than any sensible idle timeout
 MOST_TOLD = 2_000  # calls that wait for a question to a shard; with more, the shard is made again
+
+
+class Held(NamedTuple):
+    """A shard on its worker."""
+
+    last: int  # number of the message that reached the shard last
+    told: list[Call]  # calls that wait for the next question
 
 
 class ShardPool(Shards[Shard]):
@@ -45,42 +66,43 @@ class ShardPool(Shards[Shard]):
     count
         Number of shards.
     name
-        Name of the shards for Dask's dashboard.
+        Name of the shards for Dask's dashboard, such as "priors of PEGPUCB".
     """
 
     def __init__(self, executor: Any, source: Source[Shard], count: int, name: str):
         self._executor, self._source, self._count, self._name = executor, source, count, name
         self._begin()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: self.__dict__[name] for name in ("_executor", "_source", "_count", "_name")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._begin()
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._executor, self._source, self._count, self._name)
 
     def _begin(self) -> None:
         """Begin without any shard on a worker."""
         self._client: Client | None = None
-        self._actors: Actors | None = None  # actors of that client
+        self._actors: dict[str, tuple[Future[Any], Any]] = {}  # future, which keeps an actor alive, and its handle
+        self._run, self._started = uuid.uuid4().hex[:8], 0  # parts of the actors' names
+        self._keepalive_task: Future[Any] | None = None  # the last empty task
+        self._keepalive_time = -math.inf  # when it was submitted
         self._worker_of: dict[int, str] = {}  # worker of each shard
-        self._last: dict[int, int] = {}  # message that reached a shard last; none if the shard has to be made
-        self._told: dict[int, list[Call]] = {}  # calls that wait for the next question, of the shards in `_last`
-        self._messages = 0  # number of messages sent
+        self._held: dict[int, Held] = {}  # shards that do not have to be made
+        self._messages = 0  # number of questions sent
         self._looked = -math.inf  # when the shards were last spread evenly
+        self._release = weakref.finalize(self, _release, self._actors)
         self._executor.pools.add(self)
 
     # ---- tell and ask
 
     def tell_call(self, numbers: Sequence[int] | None, call: Call) -> None:
         for number in range(self._count) if numbers is None else numbers:
-            if number in self._last:
-                self._told[number].append(call)
-                if len(self._told[number]) > MOST_TOLD:
-                    del self._last[number]
+            if number in self._held:
+                self._held[number].told.append(call)
+                if len(self._held[number].told) > MOST_TOLD:
+                    del self._held[number]
 
     def ask_call(self, numbers: Sequence[int], call: Call) -> list[Any]:
         """Do what `ask` does with a call.
+
+        A lost scheduler shows itself by exceptions of many kinds, as the client may be closed at any time.
 
         Raises
         ------
@@ -90,37 +112,15 @@ class ShardPool(Shards[Shard]):
         Exception
             Exception raised by a shard.
         """
-        replies = self._replies(numbers, call)
-        return [replies[number].answer for number in numbers]
-
-    def add(self, number: int) -> None:
-        self._count = number + 1
-        self._last.pop(number, None)
-
-    def renew(self) -> None:
-        self._last.clear()
-
-    def close(self) -> None:
-        if self._actors is not None:
-            self._actors.release()
-        self._begin()
-
-    # ---- one question
-
-    def _replies(self, numbers: Sequence[int], question: Call) -> dict[int, Reply]:
-        """Return the replies of shards, or raise the exception of a shard.
-
-        A lost scheduler shows itself by exceptions of many kinds, as the client may be closed at any time.
-        """
         client: Client = self._executor.client
         if self._client is not client:
             self.close()
-            self._client, self._actors = client, Actors(client, self._name)
+            self._client = client
         gone = connection_lost(client, "earlier observations are kept")
         if client.status != "running":
             raise gone
         try:
-            replies = self._gather(client, numbers, question)
+            replies = self._gather(client, numbers, call)
         except ClusterError:
             raise
         except Exception as error:
@@ -128,10 +128,22 @@ class ShardPool(Shards[Shard]):
                 raise
             raise gone from error
         for number in numbers:
-            reply = replies[number]
-            if reply.error is not None:
-                raise reply.error
-        return replies
+            if (raised := replies[number].error) is not None:
+                raise raised
+        return [replies[number].answer for number in numbers]
+
+    def add(self, number: int) -> None:
+        self._count = number + 1
+        self._held.pop(number, None)
+
+    def renew(self) -> None:
+        self._held.clear()
+
+    def close(self) -> None:
+        self._release()
+        self._begin()
+
+    # ---- one question
 
     def _gather(self, client: Client, numbers: Sequence[int], question: Call) -> dict[int, Reply]:
         """Return the replies of shards; those on workers that die meanwhile are made again on others."""
@@ -143,7 +155,7 @@ class ShardPool(Shards[Shard]):
             groups: dict[str, list[int]] = {}
             for number in left:
                 groups.setdefault(self._worker_of[number], []).append(number)
-            for worker, found in self._send(groups, question).items():
+            for worker, found in self._send(client, groups, question).items():
                 if isinstance(found, BaseException):
                     self._drop(worker)
                     lost.append(worker)
@@ -160,25 +172,24 @@ class ShardPool(Shards[Shard]):
                     if reply is not None:
                         replies[number] = reply
                         if reply.error is None:
-                            self._last[number], self._told[number] = self._messages, []
+                            self._held[number] = Held(self._messages, [])
         return replies
 
     def _send(
-        self, groups: Mapping[str, Sequence[int]], question: Call
+        self, client: Client, groups: Mapping[str, Sequence[int]], question: Call
     ) -> dict[str, list[Reply | None] | BaseException]:
         """Return the replies of the shards of each worker, or the exception that prevented them."""
-        assert self._actors is not None
         self._messages += 1
         messages = {}
         for worker, numbers in groups.items():
-            held = {number for number, home in self._worker_of.items() if home == worker}
-            message = Message(self._messages, [self._request(number) for number in numbers], question, held)
+            here = {number for number, home in self._worker_of.items() if home == worker}
+            message = Message(self._messages, [self._request(number) for number in numbers], question, here)
             try:
                 messages[worker] = packed(message)
             except Exception as error:
                 raise ClusterError(f"on: {self._name} cannot be sent to other processes: {error}") from error
         began = time.perf_counter()
-        answers = self._actors.perform(messages)
+        answers = self.perform(client, messages)
         waited = time.perf_counter() - began
         received = sum(len(answer) for answer in answers.values() if isinstance(answer, bytes))
         found = {w: pickle.loads(answer) if isinstance(answer, bytes) else answer for w, answer in answers.items()}
@@ -192,54 +203,117 @@ class ShardPool(Shards[Shard]):
 
     def _request(self, number: int) -> Request:
         """Return the request to a shard, which has to be made if no reply comes."""
-        last = self._last.pop(number, None)
-        if last is None:
-            return Request(number, self._source(number), -1, ())
-        return Request(number, None, last, self._told.pop(number))
+        held = self._held.pop(number, None)
+        return Request(number, self._source(number), -1, ()) if held is None else Request(number, None, *held)
+
+    def perform(self, client: Client, messages: Mapping[str, bytes]) -> dict[str, Any]:
+        """Return the answer (bytes) of each worker to its message, or the exception that prevented it."""
+        self._keep_scheduler_alive(client)
+        found = self._start(client, [worker for worker in messages if worker not in self._actors])
+        calls = {}
+        for worker in messages.keys() - found.keys():
+            try:
+                calls[worker] = self._actors[worker][1].perform(messages[worker])
+            except (OSError, RuntimeError) as error:  # Dask has noticed already that the actor is lost
+                found[worker] = error
+        return found | self._results(client, calls)
+
+    def _start(self, client: Client, workers: Sequence[str]) -> dict[str, Any]:
+        """Start actors on workers; return the exceptions of those that did not start."""
+        if not workers:
+            return {}
+        check_versions(client)  # loading the actor's class in another version could end a worker
+        what, _, whose = self._name.partition(" ")  # the dashboard shows the first dozen letters of a task's name
+        futures = {}
+        for worker in workers:
+            self._started += 1
+            key = f"{what} {self._started} {whose}-{self._run}"
+            futures[worker] = client.submit(
+                ShardWorker, key=key, actor=True, pure=False, workers=[worker], allow_other_workers=False
+            )
+        failed = {}
+        with client.as_current():  # a handle belongs to the current client
+            for worker, handle in self._results(client, futures).items():
+                if isinstance(handle, BaseException):
+                    failed[worker] = OSError(f"{worker}: {handle!r}")
+                    futures[worker].release()
+                else:
+                    self._actors[worker] = futures[worker], handle
+        return failed
+
+    def _results(self, client: Client, futures: Mapping[str, Any]) -> dict[str, Any]:
+        """Wait for the results of futures by worker; an exception is a result, also that the worker is gone."""
+        found: dict[str, Any] = {}
+        waiting = dict(futures)
+        while waiting:
+            for worker, future in list(waiting.items()):
+                try:
+                    found[worker] = future.result(timeout=POLL_SECONDS)
+                except TimeoutError:
+                    continue
+                except Exception as error:
+                    found[worker] = error
+                del waiting[worker]
+            if waiting:
+                self._keep_scheduler_alive(client)
+                for worker in waiting.keys() - client.nthreads().keys():
+                    found[worker] = OSError(f"{worker} is gone")
+                    del waiting[worker]
+        return found
+
+    def _keep_scheduler_alive(self, client: Client) -> None:
+        """Submit an empty task now and then, by which a scheduler sees that the cluster is in use."""
+        now = time.monotonic()
+        if now > self._keepalive_time + KEEPALIVE_SECONDS:
+            self._keepalive_time = now
+            key = f"at work, {self._name}-{uuid.uuid4().hex[:8]}"
+            self._keepalive_task = client.submit(bool, key=key, pure=False)
 
     # ---- the workers of the shards
-
-    def _drop(self, worker: str) -> None:
-        """Forget a worker and its shards."""
-        assert self._actors is not None
-        self._actors.drop(worker)
-        for number in [number for number, home in self._worker_of.items() if home == worker]:
-            del self._worker_of[number]
-            self._last.pop(number, None)
 
     def _assign(self, client: Client, numbers: Sequence[int], lost: Collection[str]) -> None:
         """Assign shards without a worker to the workers with the fewest, but not to those just lost.
 
-        Now and then the shards are also spread evenly over all present workers.
+        Now and then, shards beyond an even share leave their worker for that.
         """
         look = time.monotonic() > self._looked + REBALANCE_SECONDS
         if not look and all(number in self._worker_of for number in numbers):
             return
-        workers = sorted(_workers(client, lost))
-        for worker in {*self._worker_of.values()}.difference(workers):
+        workers, home = sorted(_workers(client, lost)), self._worker_of
+        for worker in {*home.values()}.difference(workers):
             self._drop(worker)
-        load = Counter(self._worker_of.values())
-        for number in numbers:
-            if number not in self._worker_of:
-                self._worker_of[number] = min(workers, key=lambda worker: load[worker])
-                load[self._worker_of[number]] += 1
         if look:
-            self._looked = time.monotonic()
-            self._spread({worker: [n for n in numbers if self._worker_of[n] == worker] for worker in workers})
+            self._looked, share = time.monotonic(), -(-len(numbers) // len(workers))
+            for worker in workers:
+                self._forget([number for number in numbers if home.get(number) == worker][share:])
+        load = Counter(home[number] for number in (numbers if look else home) if number in home)
+        for number in numbers:
+            if number not in home:
+                home[number] = min(workers, key=lambda worker: load[worker])
+                load[home[number]] += 1
 
-    def _spread(self, held: dict[str, list[int]]) -> None:
-        """Move shards from the workers with the most to those with the fewest."""
-        while True:
-            most, least = max(held, key=lambda w: len(held[w])), min(held, key=lambda w: len(held[w]))
-            if len(held[most]) < len(held[least]) + 2:
-                return
-            number = held[most].pop()
-            held[least].append(number)
-            self._worker_of[number] = least
-            self._last.pop(number, None)
+    def _drop(self, worker: str) -> None:
+        """Forget a worker and its shards."""
+        if worker in self._actors:
+            _release({worker: self._actors.pop(worker)})
+        self._forget([number for number, home in self._worker_of.items() if home == worker])
+
+    def _forget(self, numbers: Sequence[int]) -> None:
+        """Forget where shards are."""
+        for number in numbers:
+            del self._worker_of[number]
+            self._held.pop(number, None)
 
 
-def _workers(client: Client, lost: Collection[str] = ()) -> set[str]:
+def _release(actors: Mapping[str, tuple[Future[Any], Any]]) -> None:
+    """Have Dask delete actors now; the futures of handles are part of cycles, which may be collected much later."""
+    for future, handle in actors.values():
+        future.release()
+        if handle._future is not None:
+            handle._future.release()
+
+
+def _workers(client: Client, lost: Collection[str]) -> set[str]:
     """Return the addresses of the present workers without those just lost; wait for one if all are lost.
 
     Lost workers that stay known to the scheduler are returned after a while: the message was lost, not the worker.
@@ -255,3 +329,77 @@ def _workers(client: Client, lost: Collection[str] = ()) -> set[str]:
             return known
         else:
             time.sleep(0.05)
+
+
+class ClusterExecutor:
+    """Executor that holds shards on the workers of a cluster, which is found or started when it is first needed.
+
+    Parameters
+    ----------
+    on
+        Name, address, client or recipe of the cluster; see `connect`.
+
+    Attributes
+    ----------
+    pools : WeakSet of ShardPool
+        Pools that `close` closes.
+    """
+
+    threads = 1
+    remote = True
+
+    def __init__(self, on: Any):
+        resolve(on)
+        self._on = on
+        self._client: Client | None = None
+        self._disconnect: Any = None
+        self.pools: weakref.WeakSet[ShardPool[Any]] = weakref.WeakSet()
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.portable,)
+
+    @property
+    def portable(self) -> Any:
+        """Value of `on` for another process: the address of the scheduler in the place of a client.
+
+        Raises
+        ------
+        ClusterError
+            If `on` is a closed client.
+        """
+        if isinstance(self._on, str | os.PathLike | SecureAddress):
+            return self._on
+        if self._on.scheduler is None:
+            raise ClusterError("on: the client is closed; a copy of what uses it could not find its scheduler")
+        address = self._on.scheduler.address
+        encrypted = address.startswith(("tls://", "wss://"))
+        return SecureAddress(address, self._on.security) if encrypted else address
+
+    @property
+    def client(self) -> Client:
+        """Client of the cluster; the first access connects it."""
+        if self._client is None:
+            stack = ExitStack()
+            self._client = stack.enter_context(connect(self._on))
+            self._disconnect = weakref.finalize(self, _in_main_or_new_thread, stack.close)
+        return self._client
+
+    def shards(self, source: Source[Shard], count: int, name: str) -> ShardPool[Shard]:
+        """Return shards; see `placement.Executor`."""
+        return ShardPool(self, source, count, name)
+
+    def close(self) -> None:
+        """Delete the shards on the workers and end a cluster that was started here; both start again when needed."""
+        for pool in list(self.pools):
+            pool.close()
+        if self._client is not None:
+            self._client = None
+            self._disconnect()
+
+
+def _in_main_or_new_thread(function: Callable[[], None]) -> None:
+    """Call a function that blocks: in a new thread unless in the main one, as this may be the thread of the client."""
+    if threading.current_thread() is threading.main_thread():
+        function()
+    else:
+        threading.Thread(target=function).start()

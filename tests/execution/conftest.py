@@ -7,7 +7,7 @@ import pytest
 import threadpoolctl
 
 from scalable_bandits.execution import clusters
-from scalable_bandits.execution.actors import Actors
+from scalable_bandits.execution.shard_pool import ShardPool
 
 
 @pytest.fixture
@@ -44,15 +44,15 @@ class Messages:
 @pytest.fixture
 def messages(monkeypatch):
     """Messages that pools of this process send."""
-    found, perform = Messages(), Actors.perform
+    found, perform = Messages(), ShardPool.perform
 
-    def watched(self, given):
+    def watched(self, client, given):
         if found.failure is not None:
             return found.failure(given)
         found.sent.append({worker: pickle.loads(message) for worker, message in given.items()})
-        return perform(self, given)
+        return perform(self, client, given)
 
-    monkeypatch.setattr(Actors, "perform", watched)
+    monkeypatch.setattr(ShardPool, "perform", watched)
     return found
 
 

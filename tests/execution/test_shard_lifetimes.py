@@ -18,7 +18,7 @@ from cases.paths import PYTHONPATH, TESTS
 from distributed import Client, LocalCluster
 
 import scalable_bandits as sb
-from scalable_bandits.execution import ClusterError, actors, shard_pool, versions
+from scalable_bandits.execution import ClusterError, shard_pool, versions
 
 SPACE = sb.Grid([[0, 1]], 300)
 PRIORS = [sb.Prior(f"{scale}", sb.RBF(scale)) for scale in (0.1, 0.2, 0.3, 0.4)]
@@ -128,14 +128,14 @@ def test_a_client_that_is_killed(when, client):
 @pytest.mark.slow
 def test_idle_timeout():
     """A scheduler that closes when nothing is submitted for a while stays while a sharded run is at work."""
-    options = {"idle_timeout": f"{2 * actors.KEEPALIVE_SECONDS}s"}
+    options = {"idle_timeout": f"{2 * shard_pool.KEEPALIVE_SECONDS}s"}
     with (
         LocalCluster(
             n_workers=1, processes=False, dashboard_address="127.0.0.1:0", scheduler_kwargs=options
         ) as cluster,
         client_of(cluster) as client,
     ):
-        policy, environment, stop = policy_of(client), function(), time.monotonic() + 6 * actors.KEEPALIVE_SECONDS
+        policy, environment, stop = policy_of(client), function(), time.monotonic() + 6 * shard_pool.KEEPALIVE_SECONDS
         here = policy_of()
         while time.monotonic() < stop:
             x = policy.ask()

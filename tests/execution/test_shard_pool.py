@@ -120,6 +120,9 @@ class FakeExecutor:
     def __init__(self, client):
         self.client, self.pools = client, set()
 
+    def __reduce__(self):
+        return type(self), (self.client,)
+
 
 numbers = st.lists(st.integers(0, SHARDS - 1), min_size=1, unique=True)
 steps = st.one_of(
