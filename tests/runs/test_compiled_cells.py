@@ -9,7 +9,7 @@ import pytest
 from cases.rounds import Counted, assert_same, assert_same_state, one_by_one
 
 import scalable_bandits as sb
-from scalable_bandits.posteriors.partition import cell_posteriors, finite_posterior, loop_cache
+from scalable_bandits.posteriors.partition import argmax_tree, cell_posteriors, finite_posterior
 from scalable_bandits.posteriors.partition.looped_partition import COMPILED, LoopedPartition
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
@@ -82,7 +82,7 @@ def test_options(given: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Posteriors are dropped and made again, in the same order."""
+    """Posteriors are dropped and made again."""
     monkeypatch.setattr(cell_posteriors, "CACHE_BYTES", 60_000)
     assert_same_runs("cube", 2000, monkeypatch)
 
@@ -95,7 +95,7 @@ def test_no_prior_covariances(few: int, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_more_observations_than_notes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop_cache, "NOTES", 100)
+    monkeypatch.setattr(argmax_tree, "NOTES", 100)
     assert_same_runs("square", 3000, monkeypatch)
 
 

@@ -46,11 +46,10 @@ class CellArrays(NamedTuple):
 
     cells: NDArray[np.int64]  # (slots, COLUMNS)
     split_thresholds: NDArray[np.float64]  # (slots,) a cell splits when its number of observations plus one exceeds it
-    last_use: NDArray[np.int64]  # (slots,) position of the cell's last use among all uses in the loop, -1 for none
-    touched: NDArray[np.int64]  # (slots,) slots of the used cells, in the order of their first use
+    used: NDArray[np.bool_]  # (slots,) whether the loop used the cell
     noted_slots: NDArray[np.int64]  # (notes,) slots of the cells that got observations
     noted_observations: NDArray[np.int64]  # (notes,) numbers of these observations
-    counts: NDArray[np.int64]  # (3,) numbers of slots touched, of observations noted, and of uses
+    noted: NDArray[np.int64]  # (1,) number of observations noted
 
 
 class TreeArrays(NamedTuple):
@@ -67,9 +66,8 @@ class TreeArrays(NamedTuple):
 class CandidateArrays(NamedTuple):
     """Cells by candidate."""
 
-    first: NDArray[np.int32]  # (n,) position in `cells` of the entry of each candidate, -1 for none
-    cells: NDArray[np.int64]  # (k,) entries, one after the other: how many cells hold a candidate, and their numbers
-    slot_of: NDArray[np.int64]  # (cells,) slots of cells in the tree by number, -1 after a split
+    first: NDArray[np.int32]  # (n,) position in `entries` of the entry of each candidate, -1 for none
+    entries: NDArray[np.int64]  # (k,) entries, one after the other: how many cells hold a candidate, and their slots
 
 
 class LoopConstants(NamedTuple):
@@ -82,8 +80,8 @@ class LoopConstants(NamedTuple):
     prior_mean: float
     prior_std: float
     tolerance: float  # relative distance from the largest index within which candidates are tied
-    empty_cube: int  # first cube of the first cover that is no cell, -1 without one
-    empty_hash: np.uint64  # seeded hash of that cube
+    empty: bool  # whether the first cover has a cube that is no cell
+    empty_hash: np.uint64  # seeded hash of the first such cube
     slot_count: int  # number of slots of the tree in use
 
 
@@ -97,16 +95,6 @@ def pointer(context, address):
 
 
 # The functions below take the arrays, not the tuples: every access to a field of a tuple costs some nanoseconds.
-
-
-@njit(cache=True, nogil=True)
-def note_use(last_use, touched, counts, slot):
-    """Note that a cell is used."""
-    if last_use[slot] < 0:
-        touched[counts[0]] = slot
-        counts[0] += 1
-    last_use[slot] = counts[2]
-    counts[2] += 1
 
 
 @njit(cache=True, nogil=True)
@@ -168,9 +156,9 @@ def play(cell_arrays, tree_arrays, candidate_arrays, constants, game, columns, f
     was not played. That round has added no observation.
     """
     salt, table, noise, noise_variance = np.uint64(game.salt), game.table, game.noise, game.noise_variance
-    cells, split_thresholds, last_use, touched, noted_slots, noted_observations, counts = cell_arrays
+    cells, split_thresholds, used, noted_slots, noted_observations, noted = cell_arrays
     tree, leaves, hashes, visited, values, schedule = tree_arrays
-    entry_of, at, slot_of = candidate_arrays
+    entry_of, entries = candidate_arrays
     candidates, ys, widths, gains = columns
     norm, deviation, tolerance = constants.norm, constants.noise, constants.tolerance
     for i in range(first, noise.shape[0]):
@@ -180,7 +168,7 @@ def play(cell_arrays, tree_arrays, candidate_arrays, constants, game, columns, f
         if log_term > schedule[VALID_UNTIL]:
             rebuild_ahead(tree, leaves, constants.slot_count, log_term, schedule, norm, deviation)
         schedule[LAST], valid_until, outside_index = log_term, schedule[VALID_UNTIL], -np.inf
-        if constants.empty_cube >= 0:
+        if constants.empty:
             outside_index = constants.prior_mean + width_of(0.0, log_term, norm, deviation) * constants.prior_std
         while True:
             slot, index, outdated, seen = select(
@@ -192,9 +180,9 @@ def play(cell_arrays, tree_arrays, candidate_arrays, constants, game, columns, f
             if not outdated:
                 break
             schedule[VISITS] += seen
-            note_use(last_use, touched, counts, slot)
+            used[slot] = True
             update_maximizer(cells, leaves, tree, valid_until, slot, log_term, constants, salt)
-        ahead = constants.empty_cube < 0 or index > outside_index + tolerance * abs(index)
+        ahead = not constants.empty or index > outside_index + tolerance * abs(index)
         if slot < 0 or not (ahead or hashes[slot] < constants.empty_hash):
             return OTHER_ROUND, slot, i
         x = cells[slot, MAXIMIZER]
@@ -203,13 +191,11 @@ def play(cell_arrays, tree_arrays, candidate_arrays, constants, game, columns, f
         entry = entry_of[x]
         if entry < 0:
             return UNKNOWN_CANDIDATE, x, i
-        begin, end = entry + 1, entry + 1 + at[entry]
-        if counts[1] + at[entry] > noted_slots.shape[0]:
+        begin, end = entry + 1, entry + 1 + entries[entry]
+        if noted[0] + entries[entry] > noted_slots.shape[0]:
             return NOTES_FULL, -1, i
         for k in range(begin, end):
-            holding = slot_of[at[k]]
-            if holding < 0:
-                return UNKNOWN_CANDIDATE, x, i
+            holding = entries[k]
             reason = obstacle(cells, split_thresholds, holding, x)
             if reason != DONE:
                 return reason, holding, i
@@ -217,10 +203,10 @@ def play(cell_arrays, tree_arrays, candidate_arrays, constants, game, columns, f
         y, gain = table[x] + noise[i], leaves[slot, GAIN]
         candidates[i], ys[i], gains[i], widths[i] = x, y, gain, width_of(gain, log_term, norm, deviation)
         for k in range(begin, end):
-            holding = slot_of[at[k]]
-            note_use(last_use, touched, counts, holding)
+            holding = entries[k]
+            used[holding] = True
             observe_in_cell(cells, leaves, holding, x, y, noise_variance)
             update_maximizer(cells, leaves, tree, valid_until, holding, log_term, constants, salt)
-            noted_slots[counts[1]], noted_observations[counts[1]] = holding, game.first + i - 1
-            counts[1] += 1
+            noted_slots[noted[0]], noted_observations[noted[0]] = holding, game.first + i - 1
+            noted[0] += 1
     return DONE, -1, noise.shape[0]

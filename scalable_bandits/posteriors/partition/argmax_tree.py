@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +24,66 @@ from scalable_bandits.posteriors.partition import _numba_cells as numba_cells
 from scalable_bandits.posteriors.partition import _numba_rounds as numba_rounds
 from scalable_bandits.posteriors.partition.cell import Cell
 from scalable_bandits.posteriors.partition.finite_posterior import FinitePosterior
-from scalable_bandits.posteriors.partition.loop_cache import LoopCells
 from scalable_bandits.spaces import Indices
 
 LAST, VALID_UNTIL, VISITS = numba_cells.LAST, numba_cells.VALID_UNTIL, numba_cells.VISITS
 
+FIRST_SLOTS = 64  # number of slots that fit in a new tree
+NOTES = 1 << 16  # number of observations that the loop can note before Python has to take them over
+
 _width_of = plain(numba_cells.width_of)
+
+
+class LoopCells:
+    """Cells that the compiled loop can change, by slot: addresses of their arrays, added when the loop asks for them.
+
+    Copies start empty, since an address is valid only for the object that owns the array. Code that replaces or
+    discards an array of a cell calls `drop` first.
+
+    Parameters
+    ----------
+    slots
+        Number of slots that fit in the arrays.
+
+    Attributes
+    ----------
+    arrays : CellArrays
+        Arrays for compiled loops.
+    """
+
+    def __init__(self, slots: int = FIRST_SLOTS):
+        self.arrays = numba_rounds.CellArrays(
+            np.zeros((slots, numba_rounds.COLUMNS), dtype=np.int64), np.zeros(slots), np.zeros(slots, dtype=np.bool_),
+            np.zeros(NOTES, dtype=np.int64), np.zeros(NOTES, dtype=np.int64), np.zeros(1, dtype=np.int64),
+        )  # fmt: skip
+
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        return type(self), (len(self.arrays.split_thresholds),)
+
+    def put(self, cell: Cell) -> bool:
+        """Add a cell, if its posterior is in memory and the cell is missing; return whether it was added."""
+        posterior, slot = cell.posterior, cell.slot
+        if slot < 0 or posterior is None or self.arrays.cells[slot, numba_rounds.SIZE]:
+            return False
+        maximizer = -1 if cell.maximizer is None else cell.maximizer
+        parent_index = cell.parent_index
+        self.arrays.cells[slot] = (
+            *posterior.addresses, parent_index.ctypes.data, len(parent_index), *posterior.sizes, cell.count, maximizer,
+        )  # fmt: skip
+        self.arrays.split_thresholds[slot] = cell.split_threshold
+        return True
+
+    def drop(self, slot: int) -> None:
+        """Remove a cell, because it or its posterior changes."""
+        self.arrays.cells[slot, numba_rounds.SIZE] = 0
+
+    def reserve(self, slots: int) -> None:
+        """Enlarge the arrays so that this many slots fit."""
+        cells, thresholds, used, *notes = self.arrays
+        if (more := slots - len(thresholds)) > 0:
+            self.arrays = numba_rounds.CellArrays(
+                np.pad(cells, ((0, more), (0, 0))), np.pad(thresholds, (0, more)), np.pad(used, (0, more)), *notes
+            )
 
 
 class ArgmaxTree:
@@ -54,7 +109,7 @@ class ArgmaxTree:
     def clear(self, last: float) -> None:
         """Remove all cells, and set the log term of the last call of `find_largest`."""
         self._schedule = np.array([last, -math.inf, 1e-3, 0.0])
-        self._make_room(64, np.empty((0, 5)), np.empty(0, dtype=np.uint64))
+        self._make_room(FIRST_SLOTS, np.empty((0, 5)), np.empty(0, dtype=np.uint64))
         self._cells: list[Cell] = []  # cell of each slot; a removed cell stays until the slot is used again
         self._vacant: list[int] = []  # slots of removed cells
         self.loop_cells = LoopCells()

@@ -20,8 +20,6 @@ from scalable_bandits.spaces import Box, FiniteSpace, Grid, Indices
 Place = tuple[int, ...]
 PointsAt = Callable[[Indices | None], Floats]
 
-MOST_CACHED = 4096  # points along a side of a cube up to which their numbers are cached
-
 
 class Cover(ABC):
     """Cubes over a space.
@@ -100,8 +98,6 @@ class GridCover(FiniteCover):
         self._sides = space.sides
         self._last = [max(side - 1, 1) for side in self._sides]  # a single point is at the lower end
         self._strides: list[int] = np.cumprod([1, *self._sides[:0:-1]])[::-1].tolist()
-        self._along: dict[int, list[_Along]] = {}  # one for each dimension, by divisions
-        self._steps: dict[tuple[int, int, int], Indices] = {}  # results of `_multiples`
 
     def _span(self, divisions: int, j: int, k: int) -> tuple[int, int]:
         """Return the first and the last point in cube k along dimension j."""
@@ -109,18 +105,11 @@ class GridCover(FiniteCover):
         return -(-k * last // divisions), min((k + 1) * last // divisions, self._sides[j] - 1)
 
     def members(self, divisions: int, place: Place) -> Indices:
-        spans = (self._multiples(divisions, j, k) for j, k in enumerate(place))
-        return np.asarray(functools.reduce(np.add.outer, spans)).ravel()
-
-    def _multiples(self, divisions: int, j: int, k: int) -> Indices:
-        """Return the amounts (k,) that the points in cube k along dimension j add to a candidate's number."""
-        steps = self._steps.get((divisions, j, k))
-        if steps is None:
+        numbers = np.zeros(1, dtype=np.int64)
+        for j, k in enumerate(place):
             first, last = self._span(divisions, j, k)
-            steps = np.arange(first, last + 1) * self._strides[j]
-            if len(steps) <= MOST_CACHED:
-                self._steps[divisions, j, k] = steps
-        return steps
+            numbers = np.add.outer(numbers, np.arange(first, last + 1) * self._strides[j]).ravel()
+        return numbers
 
     def filled(self, divisions: int) -> NDArray[np.bool_]:
         sides = []
@@ -130,36 +119,11 @@ class GridCover(FiniteCover):
         return np.asarray(functools.reduce(np.logical_and.outer, sides))
 
     def places(self, divisions: int, candidate: int) -> list[Place]:
-        along = self._along.get(divisions)
-        if along is None:
-            sizes = zip(self._strides, self._sides, self._last, strict=True)
-            along = self._along[divisions] = [_Along(divisions, *size) for size in sizes]
-        return list(itertools.product(*[cubes[candidate // cubes.stride % cubes.side] for cubes in along]))
-
-
-class _Along(dict[int, list[int]]):
-    """Cubes along one dimension of a grid that hold a point, by the point's place along the dimension.
-
-    Parameters
-    ----------
-    divisions
-        Number of cubes along the dimension.
-    stride
-        Difference of the numbers of candidates that are neighbours along the dimension.
-    side
-        Number of points along the dimension.
-    last
-        Place of the last point, at least 1.
-    """
-
-    def __init__(self, divisions: int, stride: int, side: int, last: int):
-        self.stride, self.side = stride, side
-        self._divisions, self._last = divisions, last
-
-    def __missing__(self, i: int) -> list[int]:
-        k, rest = divmod(i * self._divisions, self._last)
-        cubes = self[i] = [k] if rest or k == 0 else [k - 1] if k == self._divisions else [k - 1, k]
-        return cubes
+        cubes = []  # along each dimension, those that hold the candidate: two, if it is on a face between cubes
+        for stride, side, last in zip(self._strides, self._sides, self._last, strict=True):
+            k, rest = divmod(candidate // stride % side * divisions, last)
+            cubes.append(range(k if rest else max(k - 1, 0), min(k, divisions - 1) + 1))
+        return list(itertools.product(*cubes))
 
 
 class PointsCover(FiniteCover):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,9 +12,10 @@ from scalable_bandits.posteriors.engine import TIE_TOLERANCE
 from scalable_bandits.posteriors.partition import _numba_cells as numba_cells
 from scalable_bandits.posteriors.partition import _numba_rounds as numba_rounds
 from scalable_bandits.posteriors.partition.cell import Cell
-from scalable_bandits.posteriors.partition.loop_cache import LoopCandidates
+from scalable_bandits.posteriors.partition.cover import FiniteCover
 from scalable_bandits.posteriors.partition.partition import Partition
 from scalable_bandits.posteriors.rounds import Columns, Game
+from scalable_bandits.spaces import Indices
 
 COMPILED = numba_rounds.AVAILABLE
 
@@ -27,6 +29,44 @@ class WidthRule(NamedTuple):
     def at(self, t: int) -> float:
         """Return the log term of round t."""
         return self.log_delta + self.growth * math.log(t + 1)
+
+
+class LoopCandidates:
+    """Slots of the cells of the present cover by candidate, added when the loop asks for them. Copies start empty.
+
+    Parameters
+    ----------
+    size
+        Number of candidates.
+
+    Attributes
+    ----------
+    arrays : CandidateArrays
+        Arrays for compiled loops.
+    """
+
+    def __init__(self, size: int = 0):
+        self._used = 0  # number of numbers in the entries
+        self.arrays = numba_rounds.CandidateArrays(np.full(size, -1, dtype=np.int32), np.zeros(1024, dtype=np.int64))
+
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        return type(self), ()
+
+    def put(self, candidate: int, holding: Sequence[Cell]) -> None:
+        """Add an entry for a candidate that has none: the cells that hold it."""
+        first, entries = self.arrays
+        if first[candidate] < 0:
+            entry = [len(holding), *(cell.slot for cell in holding)]
+            if (stop := self._used + len(entry)) > len(entries):
+                entries = np.pad(entries, (0, stop))
+                self.arrays = numba_rounds.CandidateArrays(first, entries)
+            entries[self._used : stop] = entry
+            first[candidate], self._used = self._used, stop
+
+    def drop(self, candidates: Indices) -> None:
+        """Remove the entries of candidates (k,), whose cell splits."""
+        if len(self.arrays.first):
+            self.arrays.first[candidates] = -1
 
 
 class LoopedPartition(Partition):
@@ -46,7 +86,8 @@ class LoopedPartition(Partition):
         self._loop_candidates = LoopCandidates()
 
     def _split(self, cell: Cell, log_term: float) -> None:
-        self._loop_candidates.drop(cell)
+        assert isinstance(self.cover, FiniteCover)
+        self._loop_candidates.drop(self.cover.members(cell.divisions, cell.place))
         super()._split(cell, log_term)
 
     def play(self, rule: WidthRule, game: Game, columns: Columns) -> None:
@@ -65,10 +106,11 @@ class LoopedPartition(Partition):
         if not len(self._loop_candidates.arrays.first):
             self._loop_candidates = LoopCandidates(len(game.table))
         while done < len(game.noise):
-            empty_cube, empty_hash = self._empty_cubes.first()
+            empty_cube, empty_hash = self._first_empty()
             constants = numba_rounds.LoopConstants(
                 rule.log_delta, rule.growth, *tree.width_constants, self._posteriors.prior_mean,
-                self._posteriors.prior_std, TIE_TOLERANCE, empty_cube, np.uint64(empty_hash), tree.slot_count,
+                self._posteriors.prior_std, TIE_TOLERANCE, empty_cube is not None, np.uint64(empty_hash),
+                tree.slot_count,
             )  # fmt: skip
             reason, where, stop = numba_rounds.play(
                 tree.loop_cells.arrays, tree.arrays, self._loop_candidates.arrays, constants, game, columns, done
@@ -110,11 +152,8 @@ class LoopedPartition(Partition):
     def _take_over(self) -> None:
         """Write the changes that the loop noted into the cells."""
         arrays, leaves = self._tree.loop_cells.arrays, self._tree.arrays.leaves
-        touched, observed, _ = arrays.counts.tolist()
-        arrays.counts[:] = 0
-        slots = arrays.touched[:touched]
-        slots = slots[np.argsort(arrays.last_use[slots])]  # the least recently used cells first
-        arrays.last_use[slots] = -1
+        slots, observed = np.flatnonzero(arrays.used), int(arrays.noted[0])
+        arrays.used[:], arrays.noted[0] = False, 0
         by_slot = np.argsort(arrays.noted_slots[:observed], kind="stable")
         slot_of = arrays.noted_slots[:observed][by_slot]
         numbers = arrays.noted_observations[:observed][by_slot].tolist()

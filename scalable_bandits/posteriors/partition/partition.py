@@ -22,7 +22,7 @@ The words of this folder:
     tree           tree of maxima: upper bounds of the cells' indices, and above them the largest bound of each branch
     slot, leaf     number of a cell in the tree, and the five numbers of its upper bound (columns in `_numba_cells.py`)
     in memory      state of the posteriors that were used last; others are computed again from the observations
-    loop cells     cells whose arrays the compiled loop can reach by their addresses (`loop_cache.py`)
+    loop cells     cells whose arrays the compiled loop can reach by their addresses (`argmax_tree.py`)
     pending        state of a candidate that was asked for and not observed yet
     shard          posteriors of some cells, held by an executor (`remote_cells.py`)
 
@@ -58,41 +58,6 @@ from scalable_bandits.spaces import Indices
 
 _splits = plain(numba_cells.splits)  # not compiled
 _LAST_63_BITS = 2**63 - 1  # the numbers that are hashed are signed 64-bit integers
-
-
-class EmptyCubes:
-    """Cubes of the first cover that are no cells yet, by number, in the order of their seeded hashes.
-
-    Parameters
-    ----------
-    numbers
-        (k,) numbers of the cubes that hold a candidate.
-    salt
-        Seed of the seeded hashes.
-    is_cell
-        Function that returns whether the cube of a number has become a cell.
-    """
-
-    def __init__(self, numbers: Indices, salt: np.uint64, is_cell: Callable[[int], bool]):
-        hashes = seeded_hashes(numbers, salt)
-        ranked = np.argsort(hashes, kind="stable")
-        self._numbers, self._hashes, self._is_cell = numbers[ranked], hashes[ranked], is_cell
-        self._next, self._first = 0, (-1, 0)
-        self.update()
-
-    def first(self) -> tuple[int, int]:
-        """Return number and seeded hash of the first empty cube, as of the last update; -1 and 0 without one."""
-        return self._first
-
-    def update(self) -> None:
-        """Find the first empty cube; the caller does this after every new cell."""
-        while self._next < len(self._numbers):
-            number = int(self._numbers[self._next])
-            if not self._is_cell(number):
-                self._first = number, int(self._hashes[self._next])
-                return
-            self._next += 1
-        self._first = -1, 0
 
 
 class Winner(NamedTuple):
@@ -149,19 +114,23 @@ class Partition(Stateful):
 
     def _begin(self) -> None:
         """Begin with the first cover."""
-        numbers = np.flatnonzero(self.cover.filled(self.divisions).ravel())
-        self._empty_cubes = EmptyCubes(numbers, self._salt, self._is_cell)
+        filled = self.cover.filled(self.divisions)
+        hashes = seeded_hashes(np.flatnonzero(filled), self._salt)
+        ranked = np.argsort(hashes, kind="stable")
+        # Cubes that hold a candidate and their seeded hashes, in the order of these; those before `_next` are cells.
+        self._cubes, self._hashes, self._next = np.argwhere(filled)[ranked], hashes[ranked], 0
         if not self._posteriors.kernel.stationary:  # the prior differs from point to point: every cube is evaluated
-            for number in numbers.tolist():
-                self._first_cell(self._place(number))
+            for place in np.argwhere(filled).tolist():
+                self._first_cell(tuple(place))
 
-    def _is_cell(self, number: int) -> bool:
-        """Return whether the cube of a number in the first cover has become a cell."""
-        return (self.divisions, self._place(number)) in self._cell_of_cube
-
-    def _place(self, number: int) -> Place:
-        """Return the place of the cube of a number in the first cover."""
-        return tuple(map(int, np.unravel_index(number, (self.divisions,) * self.cover.dimension)))
+    def _first_empty(self) -> tuple[Place | None, int]:
+        """Return place and seeded hash of the empty cube of smallest hash; None and 0 without one."""
+        while self._next < len(self._cubes):
+            place = tuple(self._cubes[self._next].tolist())
+            if (self.divisions, place) not in self._cell_of_cube:
+                return place, int(self._hashes[self._next])
+            self._next += 1
+        return None, 0
 
     def _first_cell(self, place: Place) -> Cell:
         """Return the cell of a cube of the first cover, made when it is first needed."""
@@ -178,8 +147,6 @@ class Partition(Stateful):
         cell.split_threshold = self._split_threshold(cell.divisions)
         self.cells.append(cell)
         self._cell_of_cube[cell.divisions, cell.place] = cell
-        if cell.parent is None:
-            self._empty_cubes.update()
 
     def _add(self, cell: Cell) -> Cell:
         """Register a new cell, and add it to the tree."""
@@ -354,14 +321,15 @@ class Partition(Stateful):
     def _find_cell(self, log_term: float) -> tuple[Cell, float]:
         """Find the cell of largest index, with a maximizer, and the index."""
         posteriors = self._posteriors
-        empty_cube, empty_hash = self._empty_cubes.first()
+        empty_cube, empty_hash = self._first_empty()
         empty_index = -math.inf
-        if empty_cube >= 0:
+        if empty_cube is not None:
             empty_index = posteriors.prior_mean + self.width(0.0, log_term) * posteriors.prior_std
         cell, index = self._tree.find_largest(log_term, empty_index, posteriors.evaluate)
-        larger = empty_cube < 0 or index > empty_index + TIE_TOLERANCE * abs(index)
+        larger = empty_cube is None or index > empty_index + TIE_TOLERANCE * abs(index)
         if cell is None or not (larger or cell.seeded_hash < empty_hash):
-            cell = self._first_cell(self._place(empty_cube))
+            assert empty_cube is not None  # no cell reaches the index of the empty cubes
+            cell = self._first_cell(empty_cube)
         if cell.maximizer is None:
             cell.maximizer = posteriors.tied_maximizer(cell)
         return cell, index
