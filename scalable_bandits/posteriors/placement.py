@@ -138,9 +138,13 @@ class LocalShards(Shards[Shard]):
         self.ask_call(range(len(self._shards)) if numbers is None else numbers, call)
 
     def ask_call(self, numbers: Sequence[int], call: Call) -> list[Any]:
-        def answers(first: int, stop: int) -> list[Any]:
-            return [call.on(self._shards[number]) for number in numbers[first:stop]]
+        (method, arguments, named), shards = call, self._shards
 
+        def answers(first: int, stop: int) -> list[Any]:
+            return [method(shards[number], *arguments, **named) for number in numbers[first:stop]]
+
+        if self._threads.count == 1:
+            return answers(0, len(numbers))
         return [answer for run in self._threads.each(answers, 0, len(numbers)) for answer in run]
 
     def add(self, number: int) -> None:
