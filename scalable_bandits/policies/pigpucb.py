@@ -270,7 +270,7 @@ class PiGPUCB(Policy):
     @property
     def evaluations(self) -> int:
         """Number of points of a box at which an index was computed so far; 0 on a finite space."""
-        return self._current_partition().evaluations
+        return self._current_partition().posteriors.evaluations
 
     # ---- results
 
@@ -298,7 +298,7 @@ class PiGPUCB(Policy):
         partition, log_term = self._current_partition(), self._log_term(self.round)
         best = (-math.inf, 0.0, 0.0)
         for cell in partition.cells_at(point):
-            queried, averages, noise = partition.collapsed(cell)
+            queried, averages, noise = partition.log.collapsed([] if cell is None else cell.data)
             regression = Regression(self.kernel, self._domain.points(queried), noise, averages - self._mean)
             mean, variance = (float(values[0]) for values in regression.predict(point[None]))
             index = mean + partition.width(0.0 if cell is None else cell.gain, log_term) * math.sqrt(variance)
@@ -311,7 +311,7 @@ class PiGPUCB(Policy):
         if candidate < 0:
             found = self._winner().candidate
             x = found if isinstance(found, np.ndarray) else self._domain.value(found)
-            return Best(x, self._mean, self._current_partition().prior_std)
+            return Best(x, self._mean, self._current_partition().posteriors.prior_std)
         return Best(self._domain.value(candidate), mean, std)
 
     # ---- state

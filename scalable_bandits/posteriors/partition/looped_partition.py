@@ -108,8 +108,8 @@ class LoopedPartition(Partition):
         while done < len(game.noise):
             empty_cube, empty_hash = self._first_empty()
             constants = numba_rounds.LoopConstants(
-                rule.log_delta, rule.growth, *tree.width_constants, self._posteriors.prior_mean,
-                self._posteriors.prior_std, TIE_TOLERANCE, empty_cube is not None, np.uint64(empty_hash),
+                rule.log_delta, rule.growth, *tree.width_constants, self.posteriors.prior_mean,
+                self.posteriors.prior_std, TIE_TOLERANCE, empty_cube is not None, np.uint64(empty_hash),
                 tree.slot_count,
             )  # fmt: skip
             reason, where, stop = numba_rounds.play(
@@ -167,4 +167,4 @@ class LoopedPartition(Partition):
             cell.maximizer, cell.gain = maximizer, gain
         for cell, rank in zip(cells, arrays.cells[slots, numba_rounds.RANK].tolist(), strict=True):
             cell.posterior.rank = rank
-        self._posteriors.mark_used(cells)
+        self.posteriors.mark_used(cells)

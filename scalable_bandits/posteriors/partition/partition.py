@@ -84,13 +84,18 @@ class Partition(Stateful):
         Whether the index of a cell is bounded by its parent's index when that split.
     salt
         Seed of the seeded hashes.
+
+    Attributes
+    ----------
+    posteriors : CellPosteriors
+        Posteriors of the cells.
     """
 
     def __init__(
         self, posteriors: CellPosteriors[Any], divisions: int, split_threshold: Callable[[int], float],
         tightening: bool, salt: int,
     ):  # fmt: skip
-        self._posteriors, self.divisions = posteriors, divisions
+        self.posteriors, self.divisions = posteriors, divisions
         self.cover, self.log, self._tree = posteriors.cover, posteriors.log, posteriors.tree
         self._split_threshold, self._tightening, self._salt = split_threshold, tightening, np.uint64(salt)
         self.cells: list[Cell] = []  # all cells ever made, by number, with those that have split
@@ -102,16 +107,6 @@ class Partition(Stateful):
 
     # ---- the cover
 
-    @property
-    def evaluations(self) -> int:
-        """Number of points of a box at which an index was computed; 0 on a finite space."""
-        return self._posteriors.evaluations
-
-    @property
-    def prior_std(self) -> float:
-        """Prior standard deviation at the first candidate played, in units of y; of a stationary kernel anywhere."""
-        return self._posteriors.prior_std
-
     def _begin(self) -> None:
         """Begin with the first cover."""
         filled = self.cover.filled(self.divisions)
@@ -119,7 +114,7 @@ class Partition(Stateful):
         ranked = np.argsort(hashes, kind="stable")
         # Cubes that hold a candidate and their seeded hashes, in the order of these; those before `_next` are cells.
         self._cubes, self._hashes, self._next = np.argwhere(filled)[ranked], hashes[ranked], 0
-        if not self._posteriors.kernel.stationary:  # the prior differs from point to point: every cube is evaluated
+        if not self.posteriors.kernel.stationary:  # the prior differs from point to point: every cube is evaluated
             for place in np.argwhere(filled).tolist():
                 self._first_cell(tuple(place))
 
@@ -198,7 +193,7 @@ class Partition(Stateful):
         for cell in self.cells_holding(candidate):
             will_split = _splits(cell.count, cell.split_threshold)
             # Without a log term the maximizer is not updated: the posterior of a cell that splits is dropped.
-            self._posteriors.observe(cell, candidate, y, noise_variance, None if will_split else log_term)
+            self.posteriors.observe(cell, candidate, y, noise_variance, None if will_split else log_term)
             cell.data.append(number)
             cell.count += 1
             if will_split:
@@ -221,9 +216,9 @@ class Partition(Stateful):
             child.data = data[self.cover.holds(side, child.place, self.log.candidates[data])].tolist()
             child.count = len(child.data)
         if self._tightening:
-            self._bound(cell, children, self._posteriors.last_index(cell, log_term))
-        self._posteriors.drop(cell)
-        self._posteriors.build_and_keep_all([child for child in children if child.data])
+            self._bound(cell, children, self.posteriors.last_index(cell, log_term))
+        self.posteriors.drop(cell)
+        self.posteriors.build_and_keep_all([child for child in children if child.data])
         for child in children:
             self._add(child)
         cell.data, cell.parent_index = [], NO_PARENT_INDEX
@@ -245,32 +240,28 @@ class Partition(Stateful):
 
     def cells_at(self, point: Floats) -> list[Cell | None]:
         """Return the cells of the present cover that hold a point (d,); None for an empty cube."""
-        self._posteriors.flush()
+        self.posteriors.flush()
         made, side, places_at = self._cell_of_cube, self.divisions, self.cover.places_at
         first = [made.get((side, place)) for place in places_at(side, point)]
         return list(self._present(first, lambda divisions: places_at(divisions, point)))
-
-    def collapsed(self, cell: Cell | None) -> tuple[Indices, Floats, Floats]:
-        """Return the distinct points observed in a cell, their averages and the averages' noise variances, all (m,)."""
-        return self.log.collapsed([] if cell is None else cell.data)
 
     def best_queried(self) -> tuple[int, float, float]:
         """Return the observed candidate of largest posterior mean, its mean and std; candidate -1 without any."""
         none = (-math.inf, -1, 0.0)
         observed = [cell for cell in self.present_cells if cell.data]
-        mean, candidate, std = max(self._posteriors.bests(observed), default=none)
+        mean, candidate, std = max(self.posteriors.bests(observed), default=none)
         return candidate, mean, std
 
     # ---- state; the posteriors follow from the observations
 
     def _state_of_cells(self) -> State:
-        self._posteriors.flush()
+        self.posteriors.flush()
         leaves = np.array([self._tree.leaf(cell) for cell in self.cells])
         return state_of_cells(self.cells, leaves.reshape(-1, 5))
 
     def _restore_cells(self, state: State) -> None:
         self.cells, self._cell_of_cube, self._cells_holding, self._winner = [], {}, {}, None
-        self._posteriors.clear()
+        self.posteriors.clear()
         for cell, leaf in cells_from_state(state):
             self._register(cell)
             if cell.split < 0:
@@ -288,8 +279,8 @@ class Partition(Stateful):
     def _reset_maximizer(self, cell: Cell) -> None:
         """Discard a cell's maximizer, because its observations or those taken as pending changed."""
         cell.maximizer = None
-        if self._posteriors.has_constant_index(cell):
-            self._tree.set_constant(cell, self._posteriors.prior_mean, self._posteriors.prior_std)
+        if self.posteriors.has_constant_index(cell):
+            self._tree.set_constant(cell, self.posteriors.prior_mean, self.posteriors.prior_std)
         else:
             self._tree.set_unknown(cell)
 
@@ -307,7 +298,7 @@ class Partition(Stateful):
         pending
             Pending candidates, whose values are taken to be the means (Desautels, Krause & Burdick 2014).
         """
-        self._posteriors.flush()
+        self.posteriors.flush()
         if log_term < self._tree.last:  # points were abandoned: the maximizers are those of larger widths
             for cell in self.present_cells:
                 self._reset_maximizer(cell)
@@ -320,7 +311,7 @@ class Partition(Stateful):
 
     def _find_cell(self, log_term: float) -> tuple[Cell, float]:
         """Find the cell of largest index, with a maximizer, and the index."""
-        posteriors = self._posteriors
+        posteriors = self.posteriors
         empty_cube, empty_hash = self._first_empty()
         empty_index = -math.inf
         if empty_cube is not None:
@@ -343,7 +334,7 @@ class Partition(Stateful):
             Object that is not copied, because the partition calls one of its methods.
         """
         in_memory = [cell.posterior for cell in self.cells if cell.posterior is not None]
-        shared = (owner, self.cover, self.log, self._posteriors.kernel, *in_memory, *(cell.data for cell in self.cells))
+        shared = (owner, self.cover, self.log, self.posteriors.kernel, *in_memory, *(cell.data for cell in self.cells))
         return copy.deepcopy(self, {id(each): each for each in shared})
 
     @contextlib.contextmanager
@@ -355,11 +346,11 @@ class Partition(Stateful):
                 touched.setdefault(cell.number, []).append(candidate)
         for number in touched:
             self._tree.set_unknown(self.cells[number])
-        self._posteriors.pending = touched
+        self.posteriors.pending = touched
         try:
             yield
         finally:
-            self._posteriors.pending = {}
+            self.posteriors.pending = {}
             for number in touched:
                 self._reset_maximizer(self.cells[number])
 
@@ -370,7 +361,7 @@ class Partition(Stateful):
 
     def maximize_among(self, allowed: Indices, log_term: float, pending: Sequence[int] = ()) -> tuple[int, float]:
         """Find the largest index among some candidates (k,) of a finite space; return the candidate and the index."""
-        self._posteriors.flush()
+        self.posteriors.flush()
         groups: dict[int, list[int]] = {}
         for candidate in allowed.tolist():
             for cell in self.cells_holding(candidate):
@@ -379,7 +370,7 @@ class Partition(Stateful):
         with self._given(pending):
             for number, candidates in groups.items():
                 cell = self.cells[number]
-                index, candidate = self._posteriors.best_among(cell, candidates, log_term)
+                index, candidate = self.posteriors.best_among(cell, candidates, log_term)
                 best = better(best, (index, cell.seeded_hash, candidate))
         assert best is not None
         return best[2], best[0]

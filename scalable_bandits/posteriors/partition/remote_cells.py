@@ -26,11 +26,11 @@ from scalable_bandits.posteriors.partition.cell_posteriors import CellPosteriors
 from scalable_bandits.posteriors.partition.cover import BoxCover, Cover, Place, make_cover
 from scalable_bandits.posteriors.partition.observation_log import ObservationLog
 from scalable_bandits.posteriors.placement import Executor, Shards
-from scalable_bandits.posteriors.state import State, arrays
 from scalable_bandits.spaces import Box, FiniteSpace, Indices
 
 SHARDS = 16  # number of shards
 
+Data = tuple[Indices, Floats, Floats, int, Floats]  # arguments of `CellsShard.add_data`
 MakeCells = Callable[[Any, ObservationLog, ArgmaxTree], CellPosteriors[Any]]  # the first argument is the cover
 
 
@@ -67,32 +67,25 @@ class CellsShard:
         B and R of the confidence width.
     number
         Number of the shard.
-    observed
-        All observations and points; see `RemoteCells._data_since`.
+    data
+        All observations, and the points visited on a box; see `add_data`.
     """
 
-    def __init__(
-        self, make: MakeCells, space: FiniteSpace | Box, norm: float, noise: float, number: int, observed: State
-    ):
+    def __init__(self, make: MakeCells, space: FiniteSpace | Box, norm: float, noise: float, number: int, data: Data):
         self._number, self._log, self._tree = number, ObservationLog(), ArgmaxTree(norm, noise)
-        self._known_points = np.empty((0, space.dimension))  # points by candidate, NaN where none is known
+        self._visited = np.empty((0, space.dimension))  # points of a box by number
         self._posteriors = make(make_cover(space, self._points), self._log, self._tree)
         self._posteriors.cache_share = 1.0 / SHARDS
         self._cells: dict[tuple[int, Place], Cell] = {}
-        self.add_data(observed)
+        self.add_data(*data)
 
     def _points(self, candidates: Indices | None) -> Floats:
-        return self._known_points if candidates is None else self._known_points[candidates]
+        return self._visited if candidates is None else self._visited[candidates]
 
-    def add_data(self, data: State) -> None:
-        """Add observations and points; see `RemoteCells._data_since`."""
-        self._log.extend(data["candidates"], data["ys"], data["noises"])
-        numbers, known = data["numbers"], len(self._known_points)
-        missing = int(numbers.max(initial=-1)) + 1 - known
-        if missing > 0:
-            self._known_points = np.pad(self._known_points, ((0, known + missing), (0, 0)), constant_values=np.nan)
-        if len(numbers):
-            self._known_points[numbers] = data["points"]
+    def add_data(self, candidates: Indices, ys: Floats, noises: Floats, first: int, points: Floats) -> None:
+        """Add observations (k,), and on a box the points (p, d) of numbers from `first` on, in the place of others."""
+        self._log.extend(candidates, ys, noises)
+        self._visited = np.concatenate([self._visited[:first], points.reshape(-1, self._visited.shape[1])])
 
     def remove(self, divisions: int, place: Place) -> None:
         """Remove a cell that was split."""
@@ -151,6 +144,7 @@ class RemoteCells(CellPosteriors[Any]):
     def _begin(self) -> None:
         self._queue: list[tuple[Cell, CellTask]] = []  # tasks of observations that are not sent yet
         self._sent = self.log.count  # number of observations that the shards have
+        self._settled = 0  # number of points that the shards have and that stay as they are
         self._pending: list[int] = []  # pending candidates whose points the shards have
         self._prefetched: dict[int, Result] = {}  # results of `evaluate` not needed yet, by number of the cell
         self._prefetched_count = 0  # number of results that were prefetched the last time
@@ -158,7 +152,7 @@ class RemoteCells(CellPosteriors[Any]):
 
     def _maker(self, number: int) -> functools.partial[CellsShard]:
         """Return the function that makes a shard, with all observations."""
-        return functools.partial(CellsShard, *self._shard_arguments, number, self._data_since(0, self._pending))
+        return functools.partial(CellsShard, *self._shard_arguments, number, self._data_since(0, 0))
 
     def clear(self) -> None:
         self._begin()
@@ -171,6 +165,10 @@ class RemoteCells(CellPosteriors[Any]):
         sent = attrs.evolve(cell, data=list(cell.data), parent=parent)
         return CellTask(method, sent, given, self.pending.get(cell.number, ()), new)
 
+    def _results(self, method: Callable[..., Any], cells: Sequence[Cell], **given: Any) -> list[Result]:
+        """Return the results of a method for some cells."""
+        return self._ask([self._task(method, cell, **given) for cell in cells])
+
     def _ask(self, tasks: Sequence[CellTask]) -> list[Result]:
         """Return the results in the order of the tasks, by one message to every shard concerned."""
         if not tasks:
@@ -179,26 +177,22 @@ class RemoteCells(CellPosteriors[Any]):
         for task in tasks:
             groups.setdefault(task.cell.seeded_hash % SHARDS, []).append(task)
         pending = sorted({p for task in tasks for p in task.pending})
-        fresh = bool(pending) and isinstance(self.cover, BoxCover) and pending != self._pending
-        if self.log.count > self._sent or fresh:
-            self._shards.tell(None, CellsShard.add_data, self._data_since(self._sent, pending if fresh else []))
-            self._sent = self.log.count
-            self._pending = pending if fresh else self._pending
+        new_points = bool(pending) and isinstance(self.cover, BoxCover) and pending != self._pending
+        if self.log.count > self._sent or new_points:
+            self._shards.tell(None, CellsShard.add_data, *self._data_since(self._sent, self._settled))
+            self._settled = max(self._settled, int(self.log.since(self._sent)[0].max(initial=-1)) + 1)
+            self._sent, self._pending = self.log.count, pending if new_points else self._pending
         answers = self._shards.ask(sorted(groups), CellsShard.work, groups)
         results = {number: iter(answer) for number, answer in zip(sorted(groups), answers, strict=True)}
         return [next(results[task.cell.seeded_hash % SHARDS]) for task in tasks]
 
-    def _data_since(self, first: int, pending: Sequence[int]) -> State:
-        """Return the observations from number `first` on: candidates, ys and noises, three (k,) arrays.
+    def _data_since(self, observation: int, point: int) -> Data:
+        """Return observations and points from these numbers on; see `CellsShard.add_data`.
 
-        On a box, the result also has the numbers (p,) of the observed and pending candidates and their points (p, d).
+        The points of observations stay as they are; others, which are pending, may be replaced after a failed `ask`.
         """
-        candidates, ys, noises = self.log.since(first)
-        numbers, points = np.empty(0, dtype=np.int64), np.empty((0, 0))
-        if isinstance(self.cover, BoxCover):
-            numbers = np.unique(np.append(candidates, np.array(pending, dtype=np.int64)))
-            points = self.cover.points(numbers)
-        return arrays(candidates=candidates, ys=ys, noises=noises, numbers=numbers, points=points)
+        points = self.cover.points(None)[point:].copy() if isinstance(self.cover, BoxCover) else np.empty(0)
+        return *self.log.since(observation), point, points
 
     def _adapt_prefetching(self) -> None:
         """Prefetch twice as many results if all of the last ones were used, half as many if most were not."""
@@ -235,8 +229,7 @@ class RemoteCells(CellPosteriors[Any]):
         if result is None:
             self._adapt_prefetching()
             others = [other for other in self.tree.likely(log_term, self._prefetch_count) if other is not cell]
-            tasks = [self._task(CellPosteriors.evaluate, each, log_term=log_term) for each in (cell, *others)]
-            result, *more = self._ask(tasks)
+            result, *more = self._results(CellPosteriors.evaluate, [cell, *others], log_term=log_term)
             self._prefetched = {other.number: each for other, each in zip(others, more, strict=True)}
             self._prefetched_count = len(others)
         cell.maximizer = result.maximizer
@@ -246,15 +239,14 @@ class RemoteCells(CellPosteriors[Any]):
     def last_index(self, cell: Cell, log_term: float) -> Floats | None:
         if isinstance(self.cover, BoxCover):  # shards compute the last index of an ancestor when they need it
             return None
-        index: Floats = self._ask([self._task(CellPosteriors.last_index, cell, log_term=log_term)])[0].value
+        index: Floats = self._results(CellPosteriors.last_index, [cell], log_term=log_term)[0].value
         return index
 
     def drop(self, cell: Cell) -> None:
         self._shards.tell([cell.seeded_hash % SHARDS], CellsShard.remove, cell.divisions, cell.place)
 
     def build_and_keep_all(self, cells: Sequence[Cell]) -> None:
-        results = self._ask([self._task(CellPosteriors.build_and_keep, cell) for cell in cells])
-        for cell, result in zip(cells, results, strict=True):
+        for cell, result in zip(cells, self._results(CellPosteriors.build_and_keep, cells), strict=True):
             cell.gain = result.gain
 
     def tied_maximizer(self, cell: Cell) -> Any:
@@ -268,9 +260,9 @@ class RemoteCells(CellPosteriors[Any]):
 
     def bests(self, cells: Sequence[Cell]) -> list[tuple[float, int, float]]:
         self.flush()
-        return [result.value for result in self._ask([self._task(CellPosteriors.best, cell) for cell in cells])]
+        return [result.value for result in self._results(CellPosteriors.best, cells)]
 
     def best_among(self, cell: Cell, candidates: Sequence[int], log_term: float) -> tuple[float, int]:
-        task = self._task(CellPosteriors.best_among, cell, candidates=candidates, log_term=log_term)
-        best: tuple[float, int] = self._ask([task])[0].value
+        given: dict[str, Any] = {"candidates": candidates, "log_term": log_term}
+        best: tuple[float, int] = self._results(CellPosteriors.best_among, [cell], **given)[0].value
         return best
