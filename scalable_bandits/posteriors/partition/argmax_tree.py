@@ -21,7 +21,6 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors import _numba_choice as numba_choice
 from scalable_bandits.posteriors.engine import TIE_TOLERANCE
 from scalable_bandits.posteriors.partition import _numba_cells as numba_cells
-from scalable_bandits.posteriors.partition import _numba_rounds as numba_rounds
 from scalable_bandits.posteriors.partition.cell import Cell
 from scalable_bandits.posteriors.partition.finite_posterior import FinitePosterior
 from scalable_bandits.spaces import Indices
@@ -52,8 +51,8 @@ class LoopCells:
     """
 
     def __init__(self, slots: int = FIRST_SLOTS):
-        self.arrays = numba_rounds.CellArrays(
-            np.zeros((slots, numba_rounds.COLUMNS), dtype=np.int64), np.zeros(slots), np.zeros(slots, dtype=np.bool_),
+        self.arrays = numba_cells.CellArrays(
+            np.zeros((slots, numba_cells.COLUMNS), dtype=np.int64), np.zeros(slots), np.zeros(slots, dtype=np.bool_),
             np.zeros(NOTES, dtype=np.int64), np.zeros(NOTES, dtype=np.int64), np.zeros(1, dtype=np.int64),
         )  # fmt: skip
 
@@ -63,7 +62,7 @@ class LoopCells:
     def put(self, cell: Cell) -> bool:
         """Add a cell, if its posterior is in memory and the cell is missing; return whether it was added."""
         posterior, slot = cell.posterior, cell.slot
-        if slot < 0 or posterior is None or self.arrays.cells[slot, numba_rounds.SIZE]:
+        if slot < 0 or posterior is None or self.arrays.cells[slot, numba_cells.SIZE]:
             return False
         maximizer = -1 if cell.maximizer is None else cell.maximizer
         parent_index = cell.parent_index
@@ -75,13 +74,13 @@ class LoopCells:
 
     def drop(self, slot: int) -> None:
         """Remove a cell, because it or its posterior changes."""
-        self.arrays.cells[slot, numba_rounds.SIZE] = 0
+        self.arrays.cells[slot, numba_cells.SIZE] = 0
 
     def reserve(self, slots: int) -> None:
         """Enlarge the arrays so that this many slots fit."""
         cells, thresholds, used, *notes = self.arrays
         if (more := slots - len(thresholds)) > 0:
-            self.arrays = numba_rounds.CellArrays(
+            self.arrays = numba_cells.CellArrays(
                 np.pad(cells, ((0, more), (0, 0))), np.pad(thresholds, (0, more)), np.pad(used, (0, more)), *notes
             )
 
@@ -96,6 +95,8 @@ class ArgmaxTree:
 
     Attributes
     ----------
+    norm, noise : float
+        Constants B and R of the width.
     arrays : TreeArrays
         Arrays for compiled functions.
     loop_cells : LoopCells
@@ -103,7 +104,7 @@ class ArgmaxTree:
     """
 
     def __init__(self, norm: float, noise: float):
-        self._norm, self._noise = norm, noise
+        self.norm, self.noise = norm, noise
         self.clear(0.0)
 
     def clear(self, last: float) -> None:
@@ -120,12 +121,12 @@ class ArgmaxTree:
         leaves, hashes = np.pad(leaves, ((0, more), (0, 0))), np.pad(hashes, (0, more))
         scratch = np.empty(slots, dtype=np.int64), np.empty(slots)
         tree = np.full(2 * slots, -np.inf)
-        self.arrays = numba_rounds.TreeArrays(tree, leaves, hashes, *scratch, self._schedule)
+        self.arrays = numba_cells.TreeArrays(tree, leaves, hashes, *scratch, self._schedule)
         self._schedule[VALID_UNTIL] = -math.inf
 
     def width(self, gain: float, log_term: float) -> float:
         """Return the width B + R sqrt(2 (g + 1 + log term))."""
-        width: float = _width_of(gain, log_term, self._norm, self._noise)
+        width: float = _width_of(gain, log_term, self.norm, self.noise)
         return width
 
     def add(self, cell: Cell) -> None:
@@ -151,12 +152,8 @@ class ArgmaxTree:
         """Set a cell's index to unknown: infinite, so that it is computed before any other cell is chosen."""
         self._set(cell.slot, np.inf, 0.0, -1.0, 0.0, cell.gain)
 
-    def set_constant(self, cell: Cell, mean: float, std: float) -> None:
-        """Set the same mean and std for all candidates of a cell."""
-        self._set(cell.slot, mean, std, np.inf, std, cell.gain)
-
     def set_maximum(self, cell: Cell, mean: float, std: float, width: float, largest_std: float) -> None:
-        """Set mean and std at a cell's maximizer, found for a width; `largest_std` is the largest std in the cell."""
+        """Set mean and std at a cell's maximizer, its largest width, and the largest std in the cell."""
         self._set(cell.slot, mean, std, width, largest_std, cell.gain)
 
     def leaf(self, cell: Cell) -> Floats:
@@ -168,7 +165,7 @@ class ArgmaxTree:
         leaves[slot] = values
         self.loop_cells.drop(slot)
         if (valid_until := self._schedule[VALID_UNTIL]) > -math.inf:
-            numba_cells.update_bound(tree, leaves, slot, valid_until, self._norm, self._noise)
+            numba_cells.update_bound(tree, leaves, slot, valid_until, self.norm, self.noise)
 
     def set_leaf(self, cell: Cell, leaf: Floats) -> None:
         """Set the leaf (5,) of a cell to one that `leaf` returned."""
@@ -179,7 +176,7 @@ class ArgmaxTree:
         tree, leaves, *_ = self.arrays
         self.loop_cells.drop(cell.slot)
         cell.maximizer = numba_cells.evaluate(
-            posterior.fields, cell.parent_index, cell.gain, log_term, self._norm, self._noise,
+            posterior.fields, cell.parent_index, cell.gain, log_term, self.norm, self.noise,
             posterior.numbers, salt, leaves, cell.slot, tree, self._schedule[VALID_UNTIL],
         )  # fmt: skip
 
@@ -198,7 +195,7 @@ class ArgmaxTree:
             Function that computes the maximizer of a cell at a log term.
         """
         tree, leaves, hashes, visited, values, schedule = self.arrays
-        count, norm, noise = len(self._cells), self._norm, self._noise
+        count, norm, noise = len(self._cells), self.norm, self.noise
         if not schedule[LAST] <= log_term <= schedule[VALID_UNTIL]:
             numba_cells.rebuild_ahead(tree, leaves, count, log_term, schedule, norm, noise)
         schedule[LAST] = log_term
@@ -221,11 +218,6 @@ class ArgmaxTree:
         """Number of slots, with those of removed cells."""
         return len(self._cells)
 
-    @property
-    def width_constants(self) -> tuple[float, float]:
-        """Constants B and R of the width."""
-        return self._norm, self._noise
-
     def cells(self, slots: Indices) -> list[Cell]:
         """Return the cells of slots (k,)."""
         return [self._cells[slot] for slot in slots.tolist()]
@@ -238,7 +230,7 @@ class ArgmaxTree:
         """
         mean, std, width_limit, largest_std, gain = self.arrays.leaves[: len(self._cells)].T
         # The widths of all cells at once, rounded as `width` and the compiled `upper_bound` round them one by one.
-        width = self._norm + self._noise * np.sqrt(2.0 * (gain + 1.0 + log_term))
+        width = self.norm + self.noise * np.sqrt(2.0 * (gain + 1.0 + log_term))
         with np.errstate(invalid="ignore"):  # removed cells and cells of unknown index have infinite entries
             index = mean + width * std
             largest = index[width <= width_limit].max(initial=-np.inf)

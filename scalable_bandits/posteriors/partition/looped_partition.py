@@ -10,14 +10,13 @@ import numpy as np
 
 from scalable_bandits.posteriors.engine import TIE_TOLERANCE
 from scalable_bandits.posteriors.partition import _numba_cells as numba_cells
-from scalable_bandits.posteriors.partition import _numba_rounds as numba_rounds
 from scalable_bandits.posteriors.partition.cell import Cell
 from scalable_bandits.posteriors.partition.cover import FiniteCover
 from scalable_bandits.posteriors.partition.partition import Partition
 from scalable_bandits.posteriors.rounds import Columns, Game
 from scalable_bandits.spaces import Indices
 
-COMPILED = numba_rounds.AVAILABLE
+COMPILED = numba_cells.AVAILABLE
 
 
 class WidthRule(NamedTuple):
@@ -47,7 +46,7 @@ class LoopCandidates:
 
     def __init__(self, size: int = 0):
         self._used = 0  # number of numbers in the entries
-        self.arrays = numba_rounds.CandidateArrays(np.full(size, -1, dtype=np.int32), np.zeros(1024, dtype=np.int64))
+        self.arrays = numba_cells.CandidateArrays(np.full(size, -1, dtype=np.int32), np.zeros(1024, dtype=np.int64))
 
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
         return type(self), ()
@@ -59,7 +58,7 @@ class LoopCandidates:
             entry = [len(holding), *(cell.slot for cell in holding)]
             if (stop := self._used + len(entry)) > len(entries):
                 entries = np.pad(entries, (0, stop))
-                self.arrays = numba_rounds.CandidateArrays(first, entries)
+                self.arrays = numba_cells.CandidateArrays(first, entries)
             entries[self._used : stop] = entry
             first[candidate], self._used = self._used, stop
 
@@ -107,17 +106,17 @@ class LoopedPartition(Partition):
             self._loop_candidates = LoopCandidates(len(game.table))
         while done < len(game.noise):
             empty_cube, empty_hash = self._first_empty()
-            constants = numba_rounds.LoopConstants(
-                rule.log_delta, rule.growth, *tree.width_constants, self.posteriors.prior_mean,
+            constants = numba_cells.LoopConstants(
+                rule.log_delta, rule.growth, tree.norm, tree.noise, self.posteriors.prior_mean,
                 self.posteriors.prior_std, TIE_TOLERANCE, empty_cube is not None, np.uint64(empty_hash),
                 tree.slot_count,
             )  # fmt: skip
-            reason, where, stop = numba_rounds.play(
+            reason, where, stop = numba_cells.play(
                 tree.loop_cells.arrays, tree.arrays, self._loop_candidates.arrays, constants, game, columns, done
             )
             self.log.extend(columns.candidates[done:stop], columns.ys[done:stop], game.noise_variance)
             done, log_term = stop, rule.at(game.first + stop)
-            if reason in (numba_rounds.DONE, numba_rounds.NOTES_FULL):
+            if reason in (numba_cells.DONE, numba_cells.NOTES_FULL):
                 self._take_over()
             elif not self._add_missing(reason, where):
                 self._take_over()
@@ -129,10 +128,10 @@ class LoopedPartition(Partition):
 
         The cells that the loop changed keep their old numbers in Python until `_take_over`.
         """
-        if reason == numba_rounds.UNKNOWN_CANDIDATE and self._has_cells(where):
+        if reason == numba_cells.UNKNOWN_CANDIDATE and self._has_cells(where):
             self._loop_candidates.put(where, self.cells_holding(where))
             return True
-        return reason == numba_rounds.UNKNOWN_CELL and self._tree.loop_cells.put(*self._tree.cells(np.array([where])))
+        return reason == numba_cells.UNKNOWN_CELL and self._tree.loop_cells.put(*self._tree.cells(np.array([where])))
 
     def _has_cells(self, candidate: int) -> bool:
         """Return whether all cubes of the first cover that hold a candidate have become cells."""
@@ -158,13 +157,13 @@ class LoopedPartition(Partition):
         slot_of = arrays.noted_slots[:observed][by_slot]
         numbers = arrays.noted_observations[:observed][by_slot].tolist()
         first, stop = slot_of.searchsorted(slots).tolist(), slot_of.searchsorted(slots, "right").tolist()
-        maximizers = arrays.cells[slots, numba_rounds.MAXIMIZER].tolist()
+        maximizers = arrays.cells[slots, numba_cells.MAXIMIZER].tolist()
         gains = leaves[slots, numba_cells.GAIN].tolist()
         cells = self._tree.cells(slots)
         for cell, a, b, maximizer, gain in zip(cells, first, stop, maximizers, gains, strict=True):
             cell.data += numbers[a:b]
             cell.count += b - a
             cell.maximizer, cell.gain = maximizer, gain
-        for cell, rank in zip(cells, arrays.cells[slots, numba_rounds.RANK].tolist(), strict=True):
+        for cell, rank in zip(cells, arrays.cells[slots, numba_cells.RANK].tolist(), strict=True):
             cell.posterior.rank = rank
         self.posteriors.mark_used(cells)

@@ -280,7 +280,8 @@ class Partition(Stateful):
         """Discard a cell's maximizer, because its observations or those taken as pending changed."""
         cell.maximizer = None
         if self.posteriors.has_constant_index(cell):
-            self._tree.set_constant(cell, self.posteriors.prior_mean, self.posteriors.prior_std)
+            std = self.posteriors.prior_std
+            self._tree.set_maximum(cell, self.posteriors.prior_mean, std, math.inf, std)
         else:
             self._tree.set_unknown(cell)
 

@@ -137,7 +137,7 @@ class RemoteCells(CellPosteriors[Any]):
     def __init__(self, make: MakeCells, cover: Cover, log: ObservationLog, tree: ArgmaxTree, executor: Executor):
         local = self._local = make(cover, log, tree)  # answers where no posterior is needed
         super().__init__(local.kernel, local.prior_mean, local.prior_std, cover, log, tree)
-        self._shard_arguments = make, cover.space, *tree.width_constants
+        self._shard_arguments = make, cover.space, tree.norm, tree.noise
         self._begin()
         self._shards: Shards[CellsShard] = executor.shards(self._maker, SHARDS, "cells of PiGPUCB")
 
