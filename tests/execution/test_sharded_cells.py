@@ -132,7 +132,7 @@ class TestInProcess:
     def test_many_at_once(self, held_by):
         """After a split, all maximizers that have to be found again are asked for together."""
         held_by(watched := Watched())
-        play(policy_of("box", "here"), rounds=12)
+        play(policy_of("box", "here"), rounds=24)
         asked = [[task.method.__name__ for each in tasks.values() for task in each] for _, tasks in watched.asked]
         assert max(tasks.count("evaluate") for tasks in asked) >= 4
 

@@ -222,11 +222,11 @@ class ArgmaxTree:
         """Return the cells of slots (k,)."""
         return [self._cells[slot] for slot in slots.tolist()]
 
-    def likely(self, log_term: float, count: int) -> list[Cell]:
+    def likely(self, log_term: float) -> list[Cell]:
         """Return cells whose maximizers `find_largest` will probably need.
 
-        These are all cells of unknown index, and `count` others: those of largest bound among the cells whose maximizer
-        may be another at the present width and whose bound reaches the largest known index.
+        These are all cells of unknown index, and one other: that of largest bound among the cells whose maximizer may
+        be another at the present width and whose bound reaches the largest known index.
         """
         mean, std, width_limit, largest_std, gain = self.arrays.leaves[: len(self._cells)].T
         # The widths of all cells at once, rounded as `width` and the compiled `upper_bound` round them one by one.
@@ -237,7 +237,7 @@ class ArgmaxTree:
             bound = np.where(np.isinf(mean), mean, mean + width_limit * std + (width - width_limit) * largest_std)
         slots = np.flatnonzero((width > width_limit) & (bound >= largest))
         slots = slots[np.argsort(-bound[slots], kind="stable")]
-        return [self._cells[slot] for slot in slots[: int(np.isinf(bound[slots]).sum()) + count].tolist()]
+        return [self._cells[slot] for slot in slots[: int(np.isinf(bound[slots]).sum()) + 1].tolist()]
 
 
 def seeded_hashes(numbers: Indices, salt: np.uint64) -> NDArray[np.uint64]:

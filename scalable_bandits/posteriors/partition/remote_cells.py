@@ -5,9 +5,8 @@ sent once: a shard is a cache, made again from all observations wherever it is m
 determines its shard.
 
 A round is one message to the shards of the cells that hold the observation, and one message whenever a maximizer is
-missing. With the missing maximizer, those of cells that are likely to be needed next are prefetched; how many follows
-from how many of the last prefetched ones were used. Unused ones are dropped, so that the numbers are the same as
-without prefetching.
+missing. With the missing maximizer, those of cells that are likely to be needed next are prefetched. Unused ones are
+dropped, so that the numbers are the same as without prefetching.
 """
 
 from __future__ import annotations
@@ -147,8 +146,6 @@ class RemoteCells(CellPosteriors[Any]):
         self._settled = 0  # number of points that the shards have and that stay as they are
         self._pending: list[int] = []  # pending candidates whose points the shards have
         self._prefetched: dict[int, Result] = {}  # results of `evaluate` not needed yet, by number of the cell
-        self._prefetched_count = 0  # number of results that were prefetched the last time
-        self._prefetch_count = 1  # number of results to prefetch the next time
 
     def _maker(self, number: int) -> functools.partial[CellsShard]:
         """Return the function that makes a shard, with all observations."""
@@ -194,16 +191,8 @@ class RemoteCells(CellPosteriors[Any]):
         points = self.cover.points(None)[point:].copy() if isinstance(self.cover, BoxCover) else np.empty(0)
         return *self.log.since(observation), point, points
 
-    def _adapt_prefetching(self) -> None:
-        """Prefetch twice as many results if all of the last ones were used, half as many if most were not."""
-        if self._prefetched_count and not self._prefetched:
-            self._prefetch_count = min(2 * self._prefetch_count, SHARDS)
-        elif 2 * len(self._prefetched) > self._prefetched_count:
-            self._prefetch_count = max(self._prefetch_count // 2, 1)
-        self._prefetched, self._prefetched_count = {}, 0
-
     def flush(self) -> None:
-        self._adapt_prefetching()
+        self._prefetched = {}
         results = self._ask([task for _, task in self._queue])
         for (cell, _), result in zip(self._queue, results, strict=True):
             cell.gain, cell.maximizer = result.gain, result.maximizer
@@ -227,11 +216,9 @@ class RemoteCells(CellPosteriors[Any]):
     def evaluate(self, cell: Cell, log_term: float) -> None:
         result = self._prefetched.pop(cell.number, None)
         if result is None:
-            self._adapt_prefetching()
-            others = [other for other in self.tree.likely(log_term, self._prefetch_count) if other is not cell]
+            others = [other for other in self.tree.likely(log_term) if other is not cell]
             result, *more = self._results(CellPosteriors.evaluate, [cell, *others], log_term=log_term)
             self._prefetched = {other.number: each for other, each in zip(others, more, strict=True)}
-            self._prefetched_count = len(others)
         cell.maximizer = result.maximizer
         self.evaluations += result.evaluations
         self.tree.set_leaf(cell, result.leaf)
