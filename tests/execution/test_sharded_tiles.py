@@ -15,10 +15,10 @@ from scalable_bandits.formulas.acquisition import ExpectedImprovement, UpperConf
 from scalable_bandits.posteriors import TiledEngine
 from scalable_bandits.posteriors.engine import choose, finalists
 from scalable_bandits.posteriors.placement import InProcess, LocalShards
-from scalable_bandits.posteriors.tiled import coordinator
+from scalable_bandits.posteriors.tiled import sharded
 from scalable_bandits.posteriors.tiled.ordering import spatial_order, tile_order
+from scalable_bandits.posteriors.tiled.sharded import TilesShard
 from scalable_bandits.posteriors.tiled.tiles import Tiles
-from scalable_bandits.posteriors.tiled.worker import TilesShard
 
 SPACE = sb.Grid([[0, 1], [0, 1]], (80, 82))  # seven tiles
 KERNEL = sb.Matern(0.2, nu=1.5)
@@ -214,14 +214,14 @@ class TestInProcess:
     @pytest.mark.usefixtures("small_tiles")
     def test_a_shard_is_lost_between_a_fold_and_the_next_observation(self, tiles_a_shard, monkeypatch):
         tiles_a_shard(4)
-        fold, folds = coordinator.ShardedTiles.fold, []
+        fold, folds = sharded.ShardedTiles.fold, []
 
         def fold_and_lose(self):
             fold(self)
             folds.append(len(self._source.changes))
             self._shards._shards[:1] = [self._source(0)()]
 
-        monkeypatch.setattr(coordinator.ShardedTiles, "fold", fold_and_lose)
+        monkeypatch.setattr(sharded.ShardedTiles, "fold", fold_and_lose)
         points = sb.Grid([[0, 1], [0, 1]], (30, 40)).points()
         parted, whole = (TiledEngine(KERNEL, points, np.zeros(1200), executor) for executor in (InProcess(), None))
         for t in range(40):

@@ -24,8 +24,8 @@ from scalable_bandits.posteriors.engine import Acquisition, Engine, EngineOption
 from scalable_bandits.posteriors.placement import Executor
 from scalable_bandits.posteriors.state import member
 from scalable_bandits.posteriors.tiled import tiles as tiling
-from scalable_bandits.posteriors.tiled.coordinator import ShardedTiles
 from scalable_bandits.posteriors.tiled.ordering import tile_order
+from scalable_bandits.posteriors.tiled.sharded import ShardedTiles
 from scalable_bandits.posteriors.tiled.tiles import Tiles
 from scalable_bandits.spaces import FiniteSpace, Indices, Points
 
@@ -38,7 +38,7 @@ class TiledEngine(Engine):
     Parameters
     ----------
     executor
-        Executor that holds the tiles in shards (`coordinator.py`); the tiles are held in this process if not given.
+        Executor that holds the tiles in shards (`sharded.py`); the tiles are held in this process if not given.
     space
         Space of the candidates, from which workers make their tiles: a grid is a shorter message than its points.
     threads

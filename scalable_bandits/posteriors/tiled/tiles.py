@@ -5,7 +5,7 @@ The n x n covariance is never formed. These are the words of this file and of th
     position     number of a candidate in the order of the tiles; the number of a candidate is that in its space
     tile         TILE consecutive candidates, near each other in space; the last tile may have fewer
     held here    the tiles that an object computes: all of them, or those of a shard
-    shard        some consecutive tiles, perhaps on a worker (`worker.py`), led by a coordinator (`coordinator.py`)
+    shard        some consecutive tiles, perhaps on a worker, led by a coordinator (`sharded.py`)
     window       the last few distinct points observed, with rows R (rank, n) and gram S; see `exact/window.py`
     fold         turns the rows of a full window into folded rows chol(S)'R, and empties the window
     folded rows  W (height, n), those of all windows before
@@ -17,7 +17,7 @@ The n x n covariance is never formed. These are the words of this file and of th
     index        acquisition function of each candidate; those of largest index are likely to be observed next
     group        candidates that are neighbours in space; a batch has at most one of each group
     maxima       largest index of each group, and its position
-    finalist     candidate of a shard that may have the largest index of all shards (`coordinator.py`)
+    finalist     candidate of a shard that may have the largest index of all shards (`sharded.py`)
     salt         seed of the hash that breaks ties
 
 When repeated points have made the folded rows, or the observations,
