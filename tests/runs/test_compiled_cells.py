@@ -9,7 +9,7 @@ import pytest
 from cases.rounds import Counted, assert_same, assert_same_state, one_by_one
 
 import scalable_bandits as sb
-from scalable_bandits.posteriors.partition import argmax_tree, cell_posteriors, finite_posterior
+from scalable_bandits.posteriors.partition import argmax_tree, cell_posteriors, finite_cells
 from scalable_bandits.posteriors.partition.looped_partition import COMPILED, LoopedPartition
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
@@ -90,7 +90,7 @@ def test_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("few", [0, 3])
 def test_no_prior_covariances(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """New points in larger cells are a matter of single rounds."""
-    monkeypatch.setattr(finite_posterior, "FEW", few)
+    monkeypatch.setattr(finite_cells, "FEW", few)
     assert_same_runs("square", 1000, monkeypatch)
 
 

@@ -22,7 +22,6 @@ from scalable_bandits.posteriors import _numba_choice as numba_choice
 from scalable_bandits.posteriors.engine import TIE_TOLERANCE
 from scalable_bandits.posteriors.partition import _numba_cells as numba_cells
 from scalable_bandits.posteriors.partition.cell import Cell
-from scalable_bandits.posteriors.partition.finite_posterior import FinitePosterior
 from scalable_bandits.spaces import Indices
 
 LAST, VALID_UNTIL, VISITS = numba_cells.LAST, numba_cells.VALID_UNTIL, numba_cells.VISITS
@@ -171,13 +170,13 @@ class ArgmaxTree:
         """Set the leaf (5,) of a cell to one that `leaf` returned."""
         self._set(cell.slot, *leaf.tolist())
 
-    def evaluate(self, cell: Cell, posterior: FinitePosterior, log_term: float, salt: np.uint64) -> None:
-        """Compute a cell's maximizer at the present width."""
+    def evaluate(self, cell: Cell, fields: Floats, numbers: Indices, log_term: float, salt: np.uint64) -> None:
+        """Compute a cell's maximizer at the present width, from `FinitePosterior.fields` and its candidates (n,)."""
         tree, leaves, *_ = self.arrays
         self.loop_cells.drop(cell.slot)
         cell.maximizer = numba_cells.evaluate(
-            posterior.fields, cell.parent_index, cell.gain, log_term, self.norm, self.noise,
-            posterior.numbers, salt, leaves, cell.slot, tree, self._schedule[VALID_UNTIL],
+            fields, cell.parent_index, cell.gain, log_term, self.norm, self.noise,
+            numbers, salt, leaves, cell.slot, tree, self._schedule[VALID_UNTIL],
         )  # fmt: skip
 
     def find_largest(
