@@ -75,14 +75,6 @@ class LoopCells:
         """Remove a cell, because it or its posterior changes."""
         self.arrays.cells[slot, numba_cells.SIZE] = 0
 
-    def reserve(self, slots: int) -> None:
-        """Enlarge the arrays so that this many slots fit."""
-        cells, thresholds, used, *notes = self.arrays
-        if (more := slots - len(thresholds)) > 0:
-            self.arrays = numba_cells.CellArrays(
-                np.pad(cells, ((0, more), (0, 0))), np.pad(thresholds, (0, more)), np.pad(used, (0, more)), *notes
-            )
-
 
 class ArgmaxTree:
     """Cells and upper bounds of their indices.
@@ -138,7 +130,7 @@ class ArgmaxTree:
             self._cells.append(cell)
             if cell.slot == len(self.arrays.hashes):
                 self._make_room(2 * cell.slot, self.arrays.leaves, self.arrays.hashes)
-                self.loop_cells.reserve(2 * cell.slot)
+                self.loop_cells = LoopCells(2 * cell.slot)  # cells are added again when the loop asks for them
         self.arrays.hashes[cell.slot] = cell.seeded_hash
 
     def remove(self, cell: Cell) -> None:
