@@ -276,8 +276,7 @@ class ShardedTiles(Tiles):
         )
         self._every_shard = range(len(ranges))
         self._floored_before = 0  # floored variances before the last rebuild, after which shards count from 0
-        self._group_maxima: list[GroupMaxima] = []  # latest answer of each shard
-        self._maxima_valid = False  # whether no shard has changed since these answers
+        self._group_maxima: list[GroupMaxima] | None = None  # answer of each shard, until the next change
         self._finalist: Finalist | None = None  # the best finalist, until the next observation or fold
 
     def _gather(self, positions: Indices, query: Callable[[TilesShard, Indices], Floats]) -> Floats:
@@ -294,10 +293,14 @@ class ShardedTiles(Tiles):
 
     # ---- observing
 
-    def condition(self, p: int, y: float, noise_variance: float, at_p: PointPosterior) -> float:
-        change = self._shards.tell(None, TilesShard.condition, p, y, noise_variance, at_p)
+    def _note(self, change: Call) -> None:
+        """Have the source make shards with a change of all shards."""
         self._source.changes.append(change)
-        self._maxima_valid, self._finalist = False, None
+        self._group_maxima = None
+
+    def condition(self, p: int, y: float, noise_variance: float, at_p: PointPosterior) -> float:
+        self._note(self._shards.tell(None, TilesShard.condition, p, y, noise_variance, at_p))
+        self._finalist = None
         return super().condition(p, y, noise_variance, at_p)
 
     def point_posterior(self, p: int) -> PointPosterior:
@@ -306,7 +309,7 @@ class ShardedTiles(Tiles):
         return self._shards.ask([int(self._shard_of[p // self.tile_size])], TilesShard.point_posterior, p)[0]
 
     def _next_batch(self, p: int, noise_variance: float) -> Indices:
-        if not self._maxima_valid:
+        if self._group_maxima is None:
             self._group_maxima = self._shards.ask(self._every_shard, TilesShard.group_maxima)
         count = -(-self.size // self._group_size)
         maxima, positions = np.full(count, -np.inf), np.zeros(count, dtype=np.int64)
@@ -318,14 +321,13 @@ class ShardedTiles(Tiles):
 
     def _cache_batch(self, batch: Indices) -> None:
         folded, _ = self.rows_at(batch)
-        self._source.changes.append(self._shards.tell(None, TilesShard.cache_columns, batch, folded))
-        self._maxima_valid = False
+        self._note(self._shards.tell(None, TilesShard.cache_columns, batch, folded))
         super().cache_columns(batch, folded)
 
     def fold(self) -> None:
         self.floored = self._floored_before + sum(self._shards.ask(self._every_shard, TilesShard.count_floored))
-        self._source.changes.append(self._shards.tell(None, TilesShard.fold))
-        self._maxima_valid, self._finalist = False, None
+        self._note(self._shards.tell(None, TilesShard.fold))
+        self._finalist = None
         super().fold()
 
     def _rebuild(self) -> None:
@@ -345,7 +347,7 @@ class ShardedTiles(Tiles):
         allowed = None if mask is None else np.packbits(mask)
         answers = self._shards.ask(self._every_shard, TilesShard.find_finalists, acquisition, allowed, salt)
         self.floored = self._floored_before + sum(answer.floored for answer in answers)
-        self._group_maxima, self._maxima_valid = [answer.group_maxima for answer in answers], True
+        self._group_maxima = [answer.group_maxima for answer in answers]
         found = [finalist for answer in answers for finalist in answer.finalists]
         indices, positions = np.array([each.index_value for each in found]), np.array([each.position for each in found])
         chosen, best = choose(indices, salt, None, numbers[positions])
@@ -375,7 +377,7 @@ class ShardedTiles(Tiles):
 
     def restore(self, state: State) -> None:
         super().restore(shard_state(state, self.tile_size, 0, 0))
-        self._finalist, self._maxima_valid = None, False
+        self._finalist = self._group_maxima = None
         self.floored = self._floored_before = int(state["floored"])
         self._source.restart(copied(state))
         self._shards.renew()
