@@ -113,21 +113,6 @@ def observe(p, row, y, noise, matrices, vectors, rows, rank, fields):
 
 
 @njit(cache=True, nogil=True)
-def rows_of(positions, row_of, rank):
-    """Give rows after the first `rank` to positions without one; return the rows of all positions, and the new ones."""
-    rows_at, new = np.empty(positions.shape[0], dtype=np.int64), np.empty(positions.shape[0], dtype=np.int64)
-    count = 0
-    for i in range(positions.shape[0]):
-        p = positions[i]
-        if row_of[p] < 0:
-            row_of[p] = rank + count
-            new[count] = p
-            count += 1
-        rows_at[i] = row_of[p]
-    return rows_at, new[:count]
-
-
-@njit(cache=True, nogil=True)
 def observe_all(positions, rows_at, ys, noises, columns, matrices, vectors, rows, rank, fields):
     """Condition on observations in turn, and return the new rank and the information gain.
 

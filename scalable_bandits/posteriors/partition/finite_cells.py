@@ -120,7 +120,9 @@ class FinitePosterior:
 
     def observe(self, positions: Indices, ys: Floats, noise_variances: Floats) -> float:
         """Condition on observations (k,) at positions, in order, and return the information gain they add, in nats."""
-        rows_at, new = numba_cells.rows_of(positions, self._row_of, self.rank)
+        new = np.array([*dict.fromkeys(positions[self._row_of[positions] < 0].tolist())], dtype=np.int64)
+        self._row_of[new] = np.arange(self.rank, self.rank + len(new))
+        rows_at = self._row_of[positions]
         columns = np.empty((len(new), len(self.numbers)))
         if len(new):
             self.kernel.fill(self.points[new], self.points, columns)
