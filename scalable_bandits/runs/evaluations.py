@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 import numpy as np
@@ -28,6 +28,10 @@ from scalable_bandits.policies.pending import AllFailed
 from scalable_bandits.runs.interrupts import Interrupts
 from scalable_bandits.spaces import Indices
 from scalable_bandits.tickets import BULK, Ticket
+
+if TYPE_CHECKING:
+    from scalable_bandits.runs.checkpointing import Checkpoints
+    from scalable_bandits.store import ObservationStore
 
 SLOT_CHECK_SECONDS = 2.0  # between two checks for new slots of the executor while no evaluation ends
 POLL_SECONDS = 0.2  # longest wait for an event: after it Ctrl-C is noticed
@@ -53,54 +57,86 @@ def check_unrecorded(policy: Policy) -> None:
 
 
 class Evaluations:
-    """What was asked of a policy, and what became of it; the policy's recorder while it is open, a context manager.
+    """What was asked of a policy, and what became of it: the policy's recorder while it is open, a context manager.
 
     Parameters
     ----------
     policy
         Policy whose points are evaluated.
+    store
+        Store of the run, in which everything is durable before the policy changes; None without one.
+    checkpoints
+        Checkpoints of the policy in the store.
+    calls
+        Number of calls of `tell` so far, which the policy has learned from the store.
 
     Attributes
     ----------
     tickets : dict
-        Tickets by number. Without `all_tickets` only those of evaluations that have not ended.
+        Tickets by number: all of a run that evaluates; of a recording those of evaluations that have not ended.
     open : dict
         Tickets of evaluations that have not ended, in the order of asking.
     earlier : int
         Number of observations from before the run.
     """
 
-    all_tickets = True
-    stored = False  # whether tickets are stored, with their settings as text
-
-    def __init__(self, policy: Policy):
-        self.policy = policy
+    def __init__(
+        self,
+        policy: Policy,
+        store: ObservationStore | None = None,
+        checkpoints: Checkpoints | None = None,
+        calls: int = 0,
+    ):
+        self.policy, self.store, self._checkpoints = policy, store, checkpoints
         self.earlier = 0
         self.tickets: dict[int, Ticket] = {}
         self.open: dict[int, Ticket] = {}
+        self._all_tickets = store is None or store.kept
         self._given = 0  # number of tickets so far
-        self._call = 1  # number of the next `tell`
-        self._learning: tuple[int, list[Ticket]] = (0, [])  # call and tickets that the policy is learning
+        self._call = calls + 1  # number of the next `tell`
+        self._learning: list[Ticket] = []  # tickets of the `tell` that the policy is learning
+        self._learns_since = 0.0
+        self._unlearned_failure = False  # whether the store has a failure that the policy was not told
         # Ticket of the next `tell`, and more of its fields.
         self._ending: tuple[int | None, dict[str, Any]] = (None, {})
+        if store is not None:
+            self._take([store.tickets[number] for number in sorted(store.tickets)])
+            self._given, self.earlier = store.given, sum(ticket.call == 0 for ticket in store.tickets.values())
+        policy.record_to(self)
 
     def __enter__(self) -> Self:
-        self.policy.record_to(self)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close(orderly=kind is None)
 
     def close(self, orderly: bool = True) -> None:
-        """Detach from the policy, which can be used afterwards, unrecorded."""
+        """Detach from the policy, which can be used afterwards, unrecorded, and close the store."""
         self.policy.record_to(None)
+        if self.store is None or self._checkpoints is None:
+            return
+        try:
+            if self.store.writable and self._has_learned_all(self.store):  # otherwise the state is incomplete
+                self._checkpoints.finish()
+        finally:
+            self.store.close(orderly)
+
+    def flush(self) -> None:
+        """Write all observations so far to the store."""
+        if self.store is not None:
+            self.store.flush()
+
+    def plan(self, rounds: int) -> None:
+        """Note the number of rounds that the run will have, observations from before it included."""
+        if self.store is not None:
+            self.store.plan(max(rounds, len(self.store)))
 
     # ---- for the loop that evaluates
 
     def change(self, number: int, state: str, **fields: Any) -> Ticket:
         """Change the state and other fields of a ticket; return it as it is now."""
         changed = self.tickets[number].become(state, **fields)
-        self.save([changed])
+        self._save([changed])
         self._take([changed])
         return changed
 
@@ -146,22 +182,19 @@ class Evaluations:
                 left[candidate] -= 1
                 fresh.append(self._new(len(fresh), candidate, self.policy.domain.points([candidate])[0]))
         if abandoned or fresh:
-            self.save([*abandoned, *fresh])
+            self._save([*abandoned, *fresh])
             self._take([*abandoned, *fresh])
 
     def tells(self, candidates: Indices, points: Floats, values: Floats, noise: Floats | None) -> None:
-        told_of = set(candidates.tolist())
-        asked = not told_of.isdisjoint(self.policy.pending_points.numbers)
+        policy, (mine, fields), numbers, y = self.policy, self._ending, candidates.tolist(), values.tolist()
+        rounds, ended, told_of = policy.rounds, policy.rounds + policy.failures, set(numbers)
+        call = -self._call if told_of.isdisjoint(policy.pending_points.numbers) else self._call
         waiting: dict[int, list[Ticket]] = {}
         for ticket in self.open.values():
             if ticket.candidate in told_of:
                 waiting.setdefault(ticket.candidate, []).append(ticket)
-        bulk = len(values) >= BULK and not self.all_tickets
-        rounds, failures, call = self.policy.rounds, self.policy.failures, self._call
-        mine, fields = self._ending
-        tickets: list[Ticket] = []
-        fresh = 0
-        for i, candidate in enumerate(candidates.tolist()):
+        bulk, fresh, tickets = len(y) >= BULK and not self._all_tickets, 0, list[Ticket]()
+        for i, candidate in enumerate(numbers):
             if mine is not None:
                 ticket = self.tickets[mine]
             elif waiting.get(candidate):
@@ -170,19 +203,18 @@ class Evaluations:
                 continue
             else:
                 ticket, fresh = self._new(fresh, candidate, points[i]), fresh + 1
-            told = {"y": float(values[i]), "noise": None if noise is None else float(noise[i]), "round": rounds + i + 1}
-            ended = {"call": call if asked else -call, "ended": rounds + failures + i + 1}
-            tickets.append(ticket.become("done", **told, **ended, **fields))
-        columns = {
-            "call": np.full(len(values), call if asked else -call),
-            "candidate": candidates,
-            "x": points if self.policy.space.has_coordinates else points[:, 0].astype(np.int64),
-            "y": values,
-            "noise": np.full(len(values), np.nan) if noise is None else noise,
-            "time": np.full(len(values), time.time()) if bulk else [ticket.changed for ticket in tickets],
-        }
-        self.save(tickets, columns)
-        self._learning = call, tickets
+            own = None if noise is None else float(noise[i])
+            told = {"y": y[i], "noise": own, "round": rounds + i + 1, "call": call, "ended": ended + i + 1}
+            tickets.append(ticket.become("done", **told, **fields))
+        columns = None
+        if bulk:  # not every round has a ticket
+            columns = {
+                "call": np.full(len(y), call), "candidate": candidates,
+                "x": points if policy.space.has_coordinates else points[:, 0].astype(np.int64), "y": values,
+                "noise": np.full(len(y), np.nan) if noise is None else noise, "time": np.full(len(y), time.time()),
+            }  # fmt: skip
+        self._save(tickets, columns)
+        self._learning = tickets
 
     def failed(self, candidate: int, point: Floats, error: str, pending: Sequence[int]) -> None:
         mine, fields = self._ending
@@ -191,30 +223,49 @@ class Evaluations:
         rounds, line = self.policy.rounds, error.strip().rpartition("\n")[2]
         told = {"error": line, "trace": error, "round": rounds, "ended": rounds + self.policy.failures + 1}
         ended = ticket.become("failed", **{**told, **fields})
-        self.save([ended])
+        self._save([ended])
         self._take([ended])
 
     def told(self) -> None:
-        call, tickets = self._learning
-        self._call = call + 1
-        self._take(tickets)
+        self._call += 1
+        self._take(self._learning)
+        if self._checkpoints is not None:
+            self._checkpoints.add_work(time.perf_counter() - self._learns_since)
 
-    # ---- for a store
-
-    def plan(self, rounds: int) -> None:
-        """Note the number of rounds that the run will have, observations from before it included."""
-
-    def save(self, changed: Sequence[Ticket], columns: Mapping[str, Any] | None = None) -> None:
-        """Make tickets that are new or have changed durable, and columns (k, ...) of the rounds that end some of them.
+    def _save(self, changed: Sequence[Ticket], columns: Mapping[str, Any] | None = None) -> None:
+        """Make tickets that are new or have changed durable, and columns (k, ...) of rounds of which some have none.
 
         If this raises, nothing has changed.
         """
+        store = self.store
+        if store is None:
+            return
+        if not self._has_learned_all(store):
+            from scalable_bandits.store import StoreError
+
+            raise StoreError(
+                f"store {store.location.name}: it contains an observation that the policy has not learned; "
+                "close this recording and record another policy of the same specification, which learns all of them"
+            )
+        try:
+            if columns is None:
+                store.note(changed)
+            else:
+                store.append(columns, changed)
+        except BaseException:  # an interrupt may come after they were stored: the store then has these very tickets
+            self._unlearned_failure = any(each.gone and store.tickets.get(each.number) is each for each in changed)
+            raise
+        self._learns_since = time.perf_counter()
+
+    def _has_learned_all(self, store: ObservationStore) -> bool:
+        """Whether the policy has learned everything that its store has."""
+        return self.policy.rounds == len(store) and not self._unlearned_failure
 
     def _new(self, place: int, candidate: int, point: Floats) -> Ticket:
         """Return a new ticket for a candidate, after `place` others that are new."""
         space = self.policy.space
         x = point.tolist() if space.has_coordinates else [int(point[0])]
-        setting = json.dumps(space.argument(point), default=str) if self.stored and space.named else ""
+        setting = json.dumps(space.argument(point), default=str) if self.store is not None and space.named else ""
         return Ticket(self._given + place, candidate, x=tuple(x), setting=setting)
 
     def _take(self, changed: Sequence[Ticket]) -> None:
@@ -225,7 +276,7 @@ class Evaluations:
                 self.open.pop(ticket.number, None)
             else:
                 self.open[ticket.number] = ticket
-            if self.all_tickets or not ticket.final:
+            if self._all_tickets or not ticket.final:
                 self.tickets[ticket.number] = ticket
             else:
                 self.tickets.pop(ticket.number, None)

@@ -23,11 +23,9 @@ from scalable_bandits.store import (
     ObservationStore,
     SpecificationDiffers,
     StoredRun,
-    StoreError,
 )
 from scalable_bandits.store.layout import CHUNK, check_room
 from scalable_bandits.store.locations import locate
-from scalable_bandits.tickets import Ticket
 
 UNDESCRIBED = (
     "with a store, values that are the same in every process: texts, numbers, members of an Enum, functions and "
@@ -130,83 +128,18 @@ def _check_same(store: ObservationStore, kind: str, fields: Sequence[Field], giv
         raise SpecificationDiffers(f"store {store.location.name}: {hint}\n  {listed}")
 
 
-class Recording(Evaluations):
-    """Recording of a policy in a store, made by `record`; a context manager.
-
-    Attributes
-    ----------
-    policy
-        Recorded policy, used as any other.
-    store : ObservationStore
-        Store of the recording.
-    """
-
-    stored = True
-
-    def __init__(self, policy: Policy, store: ObservationStore):
-        super().__init__(policy)
-        self.store, self.all_tickets = store, store.kept
-        self._unlearned = False  # whether the policy still has to learn the last stored observations
-        self._checkpoints = Checkpoints(policy, store)
-        self._learns_since = 0.0
-        self._replay()
-        self._take([store.tickets[number] for number in sorted(store.tickets)])
-        self._given, self.earlier = store.given, sum(ticket.call == 0 for ticket in store.tickets.values())
-        policy.record_to(self)
-
-    def _replay(self) -> None:
-        """Tell the policy the stored observations, in the calls of the recording; what was not told is pending."""
-        policy, store = self.policy, self.store
-        done = self._checkpoints.restore(len(store))
-        started = time.perf_counter()
-        self._call = replay_calls(policy, store, done) + 1
-        self._checkpoints.add_work(time.perf_counter() - started)
-        if policy.domain.whole_box:  # the points that were asked for have the same numbers as before
-            untold = {t.candidate: t.x for t in store.tickets.values() if t.state != "done" and t.x}
-            points = np.array(list(untold.values()), dtype=np.float64).reshape(len(untold), policy.space.dimension)
-            policy.introduce(np.array(list(untold), dtype=np.int64), points)
-        policy.restore_pending(store.pending, reissue=self.all_tickets or not store.orderly)
-
-    def plan(self, rounds: int) -> None:
-        self.store.plan(max(rounds, len(self.store)))
-
-    def save(self, changed: Sequence[Ticket], columns: Mapping[str, Any] | None = None) -> None:
-        if self._unlearned:
-            raise StoreError(
-                f"store {self.store.location.name}: it contains an observation that the policy has not learned; "
-                "close this recording and record another policy of the same specification, which learns all of them"
-            )
-        before, failure = len(self.store), False
-        try:
-            if columns is None:
-                self.store.note(changed)
-            else:
-                self.store.append(columns, changed)
-        except BaseException:  # an interrupt may come after they were stored: the store then has these very tickets
-            stored = self.store.tickets
-            failure = any(each.ended is not None and stored.get(each.number) is each for each in changed)
-            raise
-        finally:
-            self._unlearned = failure or len(self.store) > before
-        self._learns_since = time.perf_counter()
-
-    def told(self) -> None:
-        super().told()
-        self._unlearned = False
-        self._checkpoints.add_work(time.perf_counter() - self._learns_since)
-
-    def flush(self) -> None:
-        """Write all observations so far to disk."""
-        self.store.flush()
-
-    def close(self, orderly: bool = True) -> None:
-        """Close the recording; the policy can be used afterwards, unrecorded."""
-        super().close(orderly)
-        try:
-            if self.store.writable and not self._unlearned:  # otherwise the state is incomplete
-                self._checkpoints.finish()
-        finally:
-            self.store.close(orderly)
+def _replay(policy: Policy, store: ObservationStore, checkpoints: Checkpoints) -> int:
+    """Tell a policy the stored observations; what was not told is pending. Return the number of the last call."""
+    done = checkpoints.restore(len(store))
+    started = time.perf_counter()
+    calls = replay_calls(policy, store, done)
+    checkpoints.add_work(time.perf_counter() - started)
+    if policy.domain.whole_box:  # the points that were asked for have the same numbers as before
+        untold = {t.candidate: t.x for t in store.tickets.values() if t.state != "done" and t.x}
+        points = np.array(list(untold.values()), dtype=np.float64).reshape(len(untold), policy.space.dimension)
+        policy.introduce(np.array(list(untold), dtype=np.int64), points)
+    policy.restore_pending(store.pending, reissue=store.kept or not store.orderly)
+    return calls
 
 
 def replay_calls(policy: Policy, run: StoredRun, start: int = 0) -> int:
@@ -258,7 +191,7 @@ def record(
     parts: Mapping[str, Any] | None = None,
     kind: str = "record",
     settings: Mapping[str, Any] | None = None,
-) -> Recording:
+) -> Evaluations:
     """Record every `ask` and `tell` of a policy in a store, after replaying the observations in it.
 
     Points that an earlier process asked for and did not tell are pending again. If that process closed the recording,
@@ -313,7 +246,8 @@ def record(
     parts = {"policy": policy, **(parts or {})}
     opened = open_run(store, kind, fields, parts, planned, durability, settings=settings)
     try:
-        return Recording(policy, opened)
+        checkpoints = Checkpoints(policy, opened)
+        return Evaluations(policy, opened, checkpoints, _replay(policy, opened, checkpoints))
     except BaseException:
         opened.close(orderly=opened.orderly)
         raise

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from scalable_bandits import checks
-from scalable_bandits.store import database
 from scalable_bandits.store.errors import store_errors
 from scalable_bandits.store.files import sync_directory
+from scalable_bandits.store.ledger import copy_database
 from scalable_bandits.store.locations import ACKNOWLEDGED, COMMITTED, DATABASE, LOCK, OWNER, Folder, locate
 from scalable_bandits.store.observations import ObservationStore
 
@@ -60,7 +60,7 @@ def copy(source: Any, target: str | Path) -> None:
     ObservationStore.open(place)  # raises an error if it is damaged, or no run
     with store_errors(place.name, "copying it"):
         (path / COMMITTED).mkdir(parents=True)
-        database.copy(place.path, path)  # first: chunks that come later are not counted
+        copy_database(place.path, path)  # first: chunks that come later are not counted
         for key in place.files():
             if not key.endswith(".partial") and not key.startswith(DATABASE) and key not in _OWN:
                 (path / key).parent.mkdir(parents=True, exist_ok=True)

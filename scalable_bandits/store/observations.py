@@ -16,14 +16,12 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Literal, Self
 
-import attrs
 from numpy.typing import NDArray
 
 from scalable_bandits import checks
-from scalable_bandits.store.database import open_ledger
 from scalable_bandits.store.errors import StoreDamaged, StoreError, store_errors
 from scalable_bandits.store.layout import CHUNK, SCHEMA, describe_fields, group_document, put_count, put_inputs
-from scalable_bandits.store.ledger import Change, Contents, Ledger, as_json, write_document
+from scalable_bandits.store.ledger import Change, Contents, Ledger, as_json, open_ledger, write_document
 from scalable_bandits.store.locations import Location, locate
 from scalable_bandits.store.reader import StoredRun, read_contents
 from scalable_bandits.store.recovery import finish_recovery, recovered
@@ -230,11 +228,11 @@ class ObservationStore(StoredRun):
         self._unsaved: list[Ticket] = []  # evaluations to be written, possibly several forms of one
         self._published = -1  # number of rounds that other zarr readers may trust
         self._flushed = time.monotonic()
-        rounds, held = self.contents.state.rounds, self._rows
+        rounds, held = self.contents.state.rounds, self._buffer
         if rest := rounds % self.chunk:  # rounds of the last chunk, which will be written again
-            self._rows = Rows(self.fields, rounds - rest)
-            self._rows.extend({f.name: self.arrays.read(f.name, rounds - rest, rounds) for f in self.fields})
-            self._rows.extend(held.view())
+            self._buffer = Rows(self.fields, rounds - rest)
+            self._buffer.extend({f.name: self.arrays.read(f.name, rounds - rest, rounds) for f in self.fields})
+            self._buffer.extend(held.view())
 
     # ---- writing
 
@@ -272,60 +270,50 @@ class ObservationStore(StoredRun):
             is in the store and all earlier ones still are.
         """
         self._check_writable()
-        rows = self._rows.check(columns)
-        late = self.durability == "block" and self._overdue()
-        # Before the new rows are accepted: if it fails, nothing has changed.
-        if len(self) - self.contents.state.rounds >= self.block and not self.kept:
-            self._save(whole_block=True)
-        elif late:
-            self.flush()
-        self._add(rows, tickets, late)
+        self._add(self._rows.check(columns), (), tickets)
 
     def note(self, tickets: Sequence[Ticket]) -> None:
-        """Record evaluations that are new or have changed; with durability "round" they are on disk on return."""
-        self._check_writable()
-        self._add({}, tickets, self._overdue())
+        """Record evaluations that are new or have changed; those that are done add the rounds of their values.
 
-    def _add(self, rows: Columns, tickets: Sequence[Ticket], late: bool) -> None:
-        """Accept rows and evaluations, and make them durable if it is time; if this raises, undo it."""
-        before, unsaved, state = self._rows.stop, len(self._unsaved), self.contents.state
+        With durability "round" they are on disk when this returns. Errors are those of `append`.
+        """
+        self._check_writable()
+        self._add({}, [ticket for ticket in tickets if ticket.state == "done"], tickets)
+
+    def _add(self, rows: Columns, told: Sequence[Ticket], tickets: Sequence[Ticket]) -> None:
+        """Add rounds, as rows or as evaluations; make them durable if it is time, and undo it if that raises."""
+        before, unsaved, state = self._buffer.stop + len(self._told), len(self._unsaved), self.contents.state
         if rows:
             self._rows.extend(rows)
+        self._told += told
         self._unsaved += tickets
+        full = self._buffer.stop + len(self._told) - state.rounds >= self.block and not self.kept
         try:
-            if self.durability == "round" or len(self) - before >= self.block:
-                self._save()
-            elif late or self._overdue():
-                with suppress(OSError):  # they are accepted; the next call raises the error
-                    self._save()
+            if full or self.durability == "round" or time.monotonic() - self._flushed > self.block_seconds:
+                self._save(full)
         except BaseException:
             if self.contents.state is state:  # otherwise it was an interrupt, after the transaction
                 self._rows.stop = before
                 del self._unsaved[unsaved:]
             raise
 
-    def _overdue(self) -> bool:
-        return time.monotonic() - self._flushed > self.block_seconds
-
-    def _save(self, whole_block: bool = False) -> None:
+    def _save(self, full: bool = False) -> None:
         """Make everything durable: in the arrays, or as rows of the ledger where rounds have evaluations."""
-        before, total, told = self.contents.state, len(self), 0
-        for ticket in self._unsaved:
-            told += ticket.state == "done"
+        before, total = self.contents.state, self._buffer.stop + len(self._told)
+        told = sum(ticket.state == "done" for ticket in self._unsaved)
         try:
             # Rounds without evaluations go to the arrays, and so do many that are told at once.
-            if whole_block or told < total - before.length or (told >= BULK and not self.kept):
-                latest = {ticket.number: ticket for ticket in self._unsaved}.values()
-                others = [ticket for ticket in latest if ticket.state != "done"]
-                with store_errors(self.location.name, "writing a chunk"):
-                    self._ledger.check()  # before a file is made where a run was
-                    sums = self.arrays.write(self._rows)
-                    self._ledger.commit(Change(chunks=sums, tickets=others, rounds=total, length=total))
-                self._rows = self._rows.after(total // self.chunk * self.chunk)
+            if full or told < total - before.length or (told >= BULK and not self.kept):
+                self._ledger.check()  # before a file is made where a run was
+                sums = self.arrays.write(self._rows)
+                self._ledger.commit(Change(chunks=sums, tickets=self._unsaved, rounds=total, length=total))
+                self._buffer = self._rows.after(total // self.chunk * self.chunk)
                 self._publish(total)
             elif self._unsaved:
-                with store_errors(self.location.name, "writing evaluations"):
-                    self._ledger.commit(Change(tickets=self._unsaved, length=total))
+                self._ledger.commit(Change(tickets=self._unsaved, length=total))
+        except Exception:
+            with store_errors(self.location.name, "writing rounds"):
+                raise
         finally:
             if self.contents.state is not before:  # an interrupt may come after the transaction
                 self._unsaved = []
@@ -374,7 +362,7 @@ class ObservationStore(StoredRun):
                 self.orderly = orderly
                 self._publish(total)
                 if self.location.keeps_tickets:
-                    state = attrs.evolve(contents.state, rounds=total, length=total)
+                    state = contents.state._replace(rounds=total, length=total)
                     write_document(self.location, Contents(contents.attributes, state, contents.chunks | copied))
         finally:
             self._writer = 0

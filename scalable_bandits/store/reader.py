@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import numpy as np
 import zarr
 from numpy.typing import NDArray
@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 from scalable_bandits import checks
 from scalable_bandits.specification import array_digest, nearest
 from scalable_bandits.store.arrays import Arrays
-from scalable_bandits.store.database import read_ledger
 from scalable_bandits.store.errors import StoreDamaged, StoreError, one_line, store_errors
 from scalable_bandits.store.layout import ROUND, check_other_schema, check_schema, fields_of
-from scalable_bandits.store.ledger import Contents, check_attributes, count_problem, is_counted, read_document
+from scalable_bandits.store.ledger import Contents, is_counted, read_document, read_ledger
 from scalable_bandits.store.locations import INPUTS, Location
-from scalable_bandits.store.rows import Columns, Field, Rows
+from scalable_bandits.store.rows import Columns, Field, Rows, check_fields
 from scalable_bandits.tickets import OPEN, Ticket
 
 if TYPE_CHECKING:
     import xarray
 
+LARGEST_CHUNK = 2**32  # bytes of a field's chunk
 KEPT = ("minimize", "maximize", "search")  # kinds of runs whose evaluations stay in the database for good
 
 
@@ -65,11 +65,38 @@ def read_contents(location: Location, thorough: bool = False) -> Contents:
         told = [ticket.round for ticket in contents.tickets.values() if ticket.state == "done" and ticket.round]
         whole = max(contents.chunks, default=0) * contents.attributes["chunk"]
         whole = min(told) - 1 if told and contents.chunks else whole
-        contents.state = attrs.evolve(contents.state, rounds=whole, length=max([whole, *told]))
+        contents.state = contents.state._replace(rounds=whole, length=max([whole, *told]))
     problem = count_problem(contents)
     if problem and not contents.problems:
         contents.problems.append(problem)
     return contents
+
+
+def check_attributes(name: str, attributes: Any) -> None:
+    """Raise StoreDamaged unless the attributes in the store of this name are those of a run."""
+    try:
+        fields = check_fields(fields_of(attributes))
+        chunk, planned = attributes["chunk"], attributes["planned"]
+        sound = type(chunk) is int and chunk >= 1 and (planned is None or (type(planned) is int and planned >= 0))
+        sound &= all(8 * chunk * math.prod(field.shape) <= LARGEST_CHUNK for field in fields)
+        sound &= isinstance(attributes["id"], str) and isinstance(attributes["specification"], dict)
+        sound &= isinstance(attributes.get("kind", ""), str) and isinstance(attributes.get("settings", {}), dict)
+        why = "" if sound else "one of their values is not one that a run can have"
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        why = f"{type(error).__name__}: {error}"
+    if why:
+        raise StoreDamaged(f"store {name}: its attributes are not those of a run ({why})")
+
+
+def count_problem(contents: Contents) -> str:
+    """Return what is wrong with the count of rounds and the checksums of chunks; empty if nothing is."""
+    rounds, names = contents.state.rounds, {field["name"] for field in contents.attributes["fields"]}
+    needed = -(-rounds // contents.attributes["chunk"])
+    if rounds < 0 or len(contents.chunks) != needed or (needed and max(contents.chunks) != needed - 1):
+        return f"it counts {rounds} rounds, and has the checksums of {len(contents.chunks)} chunk(s)"
+    if any(each.keys() != names for each in contents.chunks.values()):
+        return f"the checksums of a chunk are not those of {', '.join(sorted(names))}"
+    return ""
 
 
 class StoredRun:
@@ -124,16 +151,20 @@ class StoredRun:
         self.problems, file = list(contents.problems), self.location.ledger_file
         state = contents.state
         whole = max(min(state.rounds, (max(contents.chunks, default=-1) + 1) * self.chunk), 0)
-        contents.state = attrs.evolve(state, rounds=whole)
-        self.arrays, self._rows = Arrays(self.location, contents), Rows(self.fields, whole)
+        contents.state = state._replace(rounds=whole)
         self.orderly, self.last_write = state.orderly, state.time
         later = [each for each in self.tickets.values() if each.state == "done" and not is_counted(each, whole)]
         later.sort(key=lambda ticket: ticket.round or 0)
+        self.arrays, self._buffer, self._told = (
+            Arrays(self.location, contents),
+            Rows(self.fields, whole),
+            list[Ticket](),
+        )
         try:
-            self._rows.extend(columns_of(later, self.fields))
+            self._buffer.extend(columns_of(later, self.fields))
         except (ValueError, TypeError) as error:
             self.problems.append(f"{file}: some evaluations are none of this run ({one_line(error)})")
-        rounds = list(range(whole + 1, whole + len(later) + 1))
+        rounds = list(range(whole + 1, len(self) + 1))
         if (len(self) != state.length or [each.round for each in later] != rounds) and not self.problems:
             self.problems.append(f"{file}: rounds after round {whole} are missing")
         if self.problems and not self._recover:
@@ -148,7 +179,15 @@ class StoredRun:
 
     def __len__(self) -> int:
         """Number of rounds in the run, as of the last `refresh`; for a writer, including rounds not yet durable."""
-        return self._rows.stop
+        return self._buffer.stop + len(self._told)
+
+    @property
+    def _rows(self) -> Rows:
+        """Rows of the rounds after those in the arrays; of a writer, of all rounds of the last chunk."""
+        if self._told:  # rows are made when somebody needs them, which is much later where values are told one by one
+            self._buffer.extend(columns_of(self._told, self.fields))
+            self._told = []
+        return self._buffer
 
     @property
     def pending(self) -> list[int]:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import apsw
 
-from scalable_bandits.store import database, files
+from scalable_bandits.store import files, ledger
 
 SECTOR = 512  # bytes that a disk writes as a whole
 _CODES = {errno.ENOSPC: apsw.FullError, errno.EIO: apsw.IOError}
@@ -252,6 +252,6 @@ FILES = _Files()
 def install(patch, disk):
     """Let the files and databases of all runs be on a disk."""
     patch.setattr(files, "os", disk)
-    patch.setattr(database, "_connect", _Connection)
+    patch.setattr(ledger, "_connect", _Connection)
     patch.setattr(FILES, "disk", disk)
     return disk

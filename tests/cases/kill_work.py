@@ -25,7 +25,7 @@ import scalable_bandits as sb
 from scalable_bandits.posteriors.exact import dense
 from scalable_bandits.posteriors.tiled import tiles
 from scalable_bandits.runs import checkpointing, recording, stored_simulation
-from scalable_bandits.store import Field, ObservationStore, database, observations
+from scalable_bandits.store import Field, ObservationStore, ledger, observations
 from scalable_bandits.store.reader import columns_of
 
 PWRITE = os.pwrite  # stays whole when other calls are sabotaged
@@ -348,7 +348,7 @@ def sabotage(patch, fault, counted, act=_die):
 
     for name in CALLS:
         patch.setattr(os, name, counting(getattr(os, name)))
-    patch.setattr(database.sqlite3, "connect", functools.partial(sqlite3.connect, factory=Connection))
+    patch.setattr(ledger.sqlite3, "connect", functools.partial(sqlite3.connect, factory=Connection))
 
 
 def run(work, path, folder, fault=None):

@@ -13,9 +13,9 @@ import zarr
 
 from scalable_bandits.runs import checkpointing, recording, stored_simulation
 from scalable_bandits.specification import array_digest
-from scalable_bandits.store import Field, ObservationStore, database
+from scalable_bandits.store import Field, ObservationStore
 from scalable_bandits.store.layout import group_document
-from scalable_bandits.store.ledger import Change
+from scalable_bandits.store.ledger import Change, open_ledger, read_ledger
 from scalable_bandits.store.locations import locate
 from scalable_bandits.tickets import Ticket
 
@@ -127,8 +127,8 @@ def plain(place):
 
 def change_attributes(folder, change):
     """Change the attributes of a closed run, as somebody who knows how they are summed would."""
-    contents = database.read_ledger(locate(folder))
-    ledger, attributes = database.Database(folder, contents), copy.deepcopy(contents.attributes)
+    ledger = open_ledger(locate(folder), read_ledger(locate(folder)))
+    attributes = copy.deepcopy(ledger.contents.attributes)
     change(attributes)
     ledger.commit(Change(attributes, orderly=True))
     ledger.close()
@@ -137,7 +137,7 @@ def change_attributes(folder, change):
 
 def change_count(folder, rounds):
     """Change the number of rounds of a closed run, as somebody who knows how rows are summed would."""
-    ledger = database.Database(folder, database.read_ledger(locate(folder)))
+    ledger = open_ledger(locate(folder), read_ledger(locate(folder)))
     ledger.commit(Change(rounds=rounds, orderly=True))
     ledger.close()
 

@@ -18,7 +18,6 @@ from cases.store import Function, described
 import scalable_bandits as sb
 from scalable_bandits import progress
 from scalable_bandits.runs.evaluations import Evaluations
-from scalable_bandits.runs.recording import Recording
 from scalable_bandits.runs.resuming import resume
 from scalable_bandits.status import status
 from scalable_bandits.store import ObservationStore
@@ -471,7 +470,7 @@ class TestInterrupted:
 
     def test_none_is_printed_beside_the_result(self, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         """Pressed again in a callback of compiled code, which can only print it, and while the result is made."""
-        learn, recommend, close = sb.GPEI.learn, sb.GPEI.recommend, Recording.close
+        learn, recommend, close = sb.GPEI.learn, sb.GPEI.recommend, Evaluations.close
 
         def press(*_: Any) -> None:
             os.kill(os.getpid(), signal.SIGINT)
@@ -486,7 +485,7 @@ class TestInterrupted:
 
         monkeypatch.setattr(sb.GPEI, "learn", learned)
         monkeypatch.setattr(sb.GPEI, "recommend", pressed(recommend))
-        monkeypatch.setattr(Recording, "close", pressed(close))
+        monkeypatch.setattr(Evaluations, "close", pressed(close))
         hook = sys.unraisablehook  # of pytest: what it is given is a failure
         found = sb.minimize(bowl, grid(), 9, store=tmp_path / "run")
         assert (found.interrupted, len(found), found.best.x is not None) == (True, 1, True)

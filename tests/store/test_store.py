@@ -428,14 +428,14 @@ class TestEvaluations:
         """What is written while it reads is no damage."""
         store = create(tmp_path / "run.zarr", 3)
         reader = ObservationStore.open(tmp_path / "run.zarr")
-        rows_of = sys.modules["scalable_bandits.store.database"]._rows
+        rows_of = sys.modules["scalable_bandits.store.ledger"]._rows
 
         def slow(*given):
             if len(store) < 6:
                 store.append(rows(len(store), len(store) + 1))
             return rows_of(*given)
 
-        monkeypatch.setattr("scalable_bandits.store.database._rows", slow)
+        monkeypatch.setattr("scalable_bandits.store.ledger._rows", slow)
         reader.refresh()
         assert_holds(reader, len(reader))
 
