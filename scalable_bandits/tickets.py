@@ -12,16 +12,13 @@ States of a ticket:
 from __future__ import annotations
 
 import time
-from typing import Any, Self
-
-import attrs
+from typing import Any, NamedTuple, Self
 
 OPEN = ("asked", "running", "lost")  # states of evaluations that have not ended
 BULK = 1_000  # values told at once that get no tickets in a recording: their rounds go to the arrays
 
 
-@attrs.frozen
-class Ticket:
+class Ticket(NamedTuple):
     """Evaluation of the function at one point; in a store one row of the table ``evaluations``.
 
     Attributes
@@ -78,13 +75,13 @@ class Ticket:
     trace: str = ""
     result: Any = None
     setting: str = ""
-    asked: float = attrs.field(factory=time.time)
-    changed: float = attrs.field(factory=time.time)
+    asked: float = 0.0
+    changed: float = 0.0
     seconds: float | None = None
 
     def become(self, state: str, **fields: Any) -> Self:
         """Return the ticket in another state, now, with other fields changed too."""
-        return attrs.evolve(self, state=state, changed=time.time(), **fields)
+        return self._replace(state=state, changed=time.time(), **fields)
 
     @property
     def final(self) -> bool:

@@ -266,7 +266,8 @@ class Evaluations:
         space = self.policy.space
         x = point.tolist() if space.has_coordinates else [int(point[0])]
         setting = json.dumps(space.argument(point), default=str) if self.store is not None and space.named else ""
-        return Ticket(self._given + place, candidate, x=tuple(x), setting=setting)
+        now = time.time()
+        return Ticket(self._given + place, candidate, x=tuple(x), setting=setting, asked=now, changed=now)
 
     def _take(self, changed: Sequence[Ticket]) -> None:
         """Take over tickets that are new or have changed."""

@@ -64,12 +64,12 @@ class Change(NamedTuple):
     length: int | None = None  # number of all rounds; None: as before
     orderly: bool = False  # whether it is the last change of a writer
 
-    def after(self, state: State, total: int = 0) -> State:
-        """Return the state after the change, with the sum of all checksums."""
+    def after(self, state: State, growth: int = 0) -> State:
+        """Return the state after the change, by which the sum of all checksums grows so much."""
         rounds = state.rounds if self.rounds is None else self.rounds
         length = state.length if self.length is None else self.length
         given = max([state.given, *(ticket.number + 1 for ticket in self.tickets)])
-        return State(state.change + 1, rounds, length, total, self.orderly, given, time.time())
+        return State(state.change + 1, rounds, length, state.total + growth, self.orderly, given, time.time())
 
 
 @attrs.define
@@ -80,9 +80,7 @@ class Contents:
     state: State = attrs.field(factory=State)  # after the last transaction
     chunks: dict[int, dict[str, int]] = attrs.field(factory=dict)  # checksums by field of each chunk's counted rounds
     tickets: dict[int, Ticket] = attrs.field(factory=dict)  # evaluations by number
-    checksums: dict[str, dict[Any, int]] = attrs.field(  # of the rows of a database, by table and first column
-        factory=lambda: {"run": {}, "chunks": {}, "evaluations": {}}
-    )
+    checksums: dict[tuple[str, Any], int] = attrs.field(factory=dict)  # of a database's rows, by table and first column
     problems: list[str] = attrs.field(factory=list)  # what is damaged
 
 
@@ -171,7 +169,7 @@ _COLUMNS = {
     "ended": "INTEGER", "call": "INTEGER", "result": "TEXT",
 }  # fmt: skip
 _NAMES = tuple(name.strip('"') for name in _COLUMNS)
-_ATTRIBUTES = operator.attrgetter(*_NAMES)
+_IN_ORDER = operator.itemgetter(*map(Ticket._fields.index, _NAMES))
 _TABLES = {
     "run": "CREATE TABLE run (name TEXT PRIMARY KEY, value TEXT, checksum INTEGER) WITHOUT ROWID",
     "chunks": "CREATE TABLE chunks (number INTEGER PRIMARY KEY, checksums TEXT, checksum INTEGER)",
@@ -184,25 +182,25 @@ _PUT = {  # the last column is the checksum
 _UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # Python cannot decode SQLite's message where it quotes damaged text
 
 
-def _with_checksum(table: str, values: Sequence[Any]) -> tuple[Any, ...]:
-    return (*values, zlib.crc32(repr((table, *values)).encode()))
+def _checksum(table: str, values: Sequence[Any]) -> int:
+    return zlib.crc32(repr((table, *values)).encode())
 
 
-def _row_of(ticket: Ticket) -> list[Any]:
+def _row_of(ticket: Ticket) -> tuple[Any, ...]:
     """Return the row of a ticket, without its checksum."""
-    values = dict(zip(_NAMES, _ATTRIBUTES(ticket), strict=True))
-    values["x"] = json.dumps(ticket.x)
-    values["y"] = None if ticket.y is None else ticket.y + 0.0  # SQLite keeps -0.0 as 0
-    values["result"] = None if ticket.result is None else json.dumps(ticket.result)
-    return list(values.values())
+    stored: dict[str, Any] = {"x": json.dumps(ticket.x)}
+    if ticket.y is not None:
+        stored["y"] = ticket.y + 0.0  # SQLite keeps -0.0 as 0
+    if ticket.result is not None:
+        stored["result"] = json.dumps(ticket.result)
+    return _IN_ORDER(ticket._replace(**stored))
 
 
 def _ticket_of(values: Sequence[Any]) -> Ticket:
     """Return the ticket of a row without its checksum; ValueError or TypeError if it cannot be one."""
     found = dict(zip(_NAMES, values, strict=True))
-    found["x"] = tuple(json.loads(found["x"]))
-    found["result"] = None if found["result"] is None else json.loads(found["result"])
-    return Ticket(**found)
+    result = None if found["result"] is None else json.loads(found["result"])
+    return Ticket(**{**found, "x": tuple(json.loads(found["x"])), "result": result})
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
@@ -241,36 +239,36 @@ class Database(Ledger):
             raise FileNotFoundError(errno.ENOENT, "it was moved or removed", self._path)
 
     def commit(self, change: Change) -> None:
-        contents, known, connection = self.contents, self.contents.checksums, self._connection
+        contents, execute = self.contents, self._connection.execute
         latest, gone = {ticket.number: ticket for ticket in change.tickets}, set[int]()
         if change.rounds is not None:
             everything = {**contents.tickets, **latest}
             gone = {number for number, ticket in everything.items() if is_counted(ticket, change.rounds)}
-        rows: dict[str, list[Sequence[Any]]] = {
-            "run": [("attributes", json.dumps(change.attributes))] if change.attributes else [],
-            "chunks": [(number, json.dumps(sums)) for number, sums in change.chunks.items()],
-            "evaluations": [_row_of(ticket) for number, ticket in latest.items() if number not in gone],
-        }
-        summed = {table: [_with_checksum(table, row) for row in found] for table, found in rows.items() if found}
-        total = contents.state.total - sum(known["evaluations"].get(number, 0) for number in gone)
-        for table, found in summed.items():
-            total += sum(row[-1] - known[table].get(row[0], 0) for row in found)
-        state = change.after(contents.state, total)
+        rows: list[tuple[str, tuple[Any, ...]]] = [
+            *([("run", ("attributes", json.dumps(change.attributes)))] if change.attributes else ()),
+            *(("chunks", (number, json.dumps(sums))) for number, sums in change.chunks.items()),
+            *(("evaluations", _row_of(ticket)) for number, ticket in latest.items() if number not in gone),
+        ]
+        sums = {(table, row[0]): _checksum(table, row) for table, row in rows}
+        replaced = [*sums, *(("evaluations", number) for number in gone)]
+        growth = sum(sums.values()) - sum(contents.checksums.get(key, 0) for key in replaced)
+        state = change.after(contents.state, growth)
+        last = ("state", json.dumps(state._asdict()))
         try:
             self.check()
-            connection.execute("BEGIN IMMEDIATE")
+            execute("BEGIN IMMEDIATE")
             for statement in () if contents.state.change else _TABLES.values():
-                connection.execute(statement)
-            for table, found in summed.items():
-                connection.executemany(_PUT[table], found)
-            if gone:
-                connection.executemany("DELETE FROM evaluations WHERE number = ?", ((number,) for number in gone))
-            connection.execute(_PUT["run"], _with_checksum("run", ("state", json.dumps(state._asdict()))))
-            connection.execute("COMMIT")
-            self._committed(change, state, gone, summed)
+                execute(statement)
+            for (table, row), checksum in zip(rows, sums.values(), strict=True):
+                execute(_PUT[table], (*row, checksum))
+            for number in gone:
+                execute("DELETE FROM evaluations WHERE number = ?", (number,))
+            execute(_PUT["run"], (*last, _checksum("run", last)))
+            execute("COMMIT")
+            self._committed(change, state, gone, sums)
         except BaseException:
             if self._roll_back() == state.change > contents.state.change:  # an interrupt came after the commit
-                self._committed(change, state, gone, summed)
+                self._committed(change, state, gone, sums)
             raise
 
     def _roll_back(self) -> int:
@@ -283,13 +281,11 @@ class Database(Ledger):
             return int(json.loads(found[0])["change"]) if found else 0
         return 0
 
-    def _committed(self, change: Change, state: State, gone: set[int], rows: Mapping[str, Sequence[Any]]) -> None:
+    def _committed(self, change: Change, state: State, gone: set[int], sums: dict[tuple[str, Any], int]) -> None:
         """Take over a transaction, and write its number beside the database; not synced, it only detects damage."""
-        known = self.contents.checksums
-        for table, found in rows.items():
-            known[table].update((row[0], row[-1]) for row in found)
+        self.contents.checksums.update(sums)
         for number in gone:
-            known["evaluations"].pop(number, None)
+            self.contents.checksums.pop(("evaluations", number), None)
         self._take(change, state, gone)
         with suppress(OSError):  # a number that is too low does no harm
             if self._counter < 0:
@@ -412,7 +408,7 @@ def _interpret(rows: Mapping[str, Sequence[tuple[Any, ...]]], contents: Contents
         for *values, stored in found:
             name = values[0]
             try:
-                if _with_checksum(table, values)[-1] != stored:
+                if _checksum(table, values) != stored:
                     raise ValueError("it is not what was written")
                 if table == "evaluations":
                     contents.tickets[name] = _ticket_of(values)
@@ -422,14 +418,14 @@ def _interpret(rows: Mapping[str, Sequence[tuple[Any, ...]]], contents: Contents
                     contents.state = State(**json.loads(values[1]))
                 elif name == "attributes":
                     contents.attributes = dict(json.loads(values[1]))
-                contents.checksums[table][name] = stored
+                contents.checksums[table, name] = stored
             except (ValueError, TypeError, RecursionError):
                 bad.append(str(name))
         if bad:
             listed = ", ".join(bad[:5]) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
             contents.problems.append(f"rows of {table} that are not what was written: {listed}")
-    total = sum(sum(sums.values()) for sums in contents.checksums.values()) - contents.checksums["run"].get("state", 0)
+    contents.checksums.pop(("run", "state"), None)
     if not contents.state.change:
         contents.problems.append("its state cannot be read")
-    elif total != contents.state.total and not contents.problems:
+    elif sum(contents.checksums.values()) != contents.state.total and not contents.problems:
         contents.problems.append("rows are missing, or are older than others")

@@ -9,8 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import attrs
-
 from scalable_bandits import checks
 from scalable_bandits.store.errors import StoreDamaged
 from scalable_bandits.store.files import sync_directory
@@ -111,7 +109,7 @@ def _copy_rounds(run: StoredRun, store: Any) -> None:
         if place is not None:  # round of a value, or number of rounds before a failure
             copied = sum(min(place, stop) - start for start, stop in kept if start < place)
             place = moved + told if place > whole else copied
-        (done if ticket.state == "done" else others).append(attrs.evolve(ticket, round=place))
+        (done if ticket.state == "done" else others).append(ticket._replace(round=place))
     if done:
         store.append(run.read(whole), done)
     store.note(others)
