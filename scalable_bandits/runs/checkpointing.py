@@ -63,7 +63,6 @@ class Checkpoints:
         """Count the policy's time on rounds that are now in the store, and save a checkpoint if one is due."""
         self._spent += seconds
         self._since += seconds
-        self._warn()
         wait = max(self.LEAST_SECONDS, 10.0 * self._cost, self._spent / 20.0)
         if self._since > wait and self._spent > 0.1 * (time.perf_counter() - self._began):
             self.save()

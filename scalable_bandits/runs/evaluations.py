@@ -27,7 +27,7 @@ from scalable_bandits.policies.measurements import LARGEST
 from scalable_bandits.policies.pending import AllFailed
 from scalable_bandits.runs.interrupts import Interrupts
 from scalable_bandits.spaces import Indices
-from scalable_bandits.tickets import BULK, Ticket
+from scalable_bandits.tickets import BULK, OPEN, Ticket
 
 if TYPE_CHECKING:
     from scalable_bandits.runs.checkpointing import Checkpoints
@@ -187,7 +187,7 @@ class Evaluations:
 
     def tells(self, candidates: Indices, points: Floats, values: Floats, noise: Floats | None) -> None:
         policy, (mine, fields), numbers, y = self.policy, self._ending, candidates.tolist(), values.tolist()
-        rounds, ended, told_of = policy.rounds, policy.rounds + policy.failures, set(numbers)
+        rounds, ended, told_of, now = policy.rounds, policy.rounds + policy.failures, set(numbers), time.time()
         call = -self._call if told_of.isdisjoint(policy.pending_points.numbers) else self._call
         waiting: dict[int, list[Ticket]] = {}
         for ticket in self.open.values():
@@ -205,13 +205,13 @@ class Evaluations:
                 ticket, fresh = self._new(fresh, candidate, points[i]), fresh + 1
             own = None if noise is None else float(noise[i])
             told = {"y": y[i], "noise": own, "round": rounds + i + 1, "call": call, "ended": ended + i + 1}
-            tickets.append(ticket.become("done", **told, **fields))
+            tickets.append(ticket._replace(state="done", changed=now, **told, **fields))
         columns = None
         if bulk:  # not every round has a ticket
             columns = {
                 "call": np.full(len(y), call), "candidate": candidates,
                 "x": points if policy.space.has_coordinates else points[:, 0].astype(np.int64), "y": values,
-                "noise": np.full(len(y), np.nan) if noise is None else noise, "time": np.full(len(y), time.time()),
+                "noise": np.full(len(y), np.nan) if noise is None else noise, "time": np.full(len(y), now),
             }  # fmt: skip
         self._save(tickets, columns)
         self._learning = tickets
@@ -248,10 +248,7 @@ class Evaluations:
                 "close this recording and record another policy of the same specification, which learns all of them"
             )
         try:
-            if columns is None:
-                store.note(changed)
-            else:
-                store.append(columns, changed)
+            store.append(columns, changed)
         except BaseException:  # an interrupt may come after they were stored: the store then has these very tickets
             self._unlearned_failure = any(each.gone and store.tickets.get(each.number) is each for each in changed)
             raise
@@ -273,11 +270,11 @@ class Evaluations:
         """Take over tickets that are new or have changed."""
         for ticket in changed:
             self._given = max(self._given, ticket.number + 1)
-            if ticket.final:
+            if ticket.state not in OPEN:
                 self.open.pop(ticket.number, None)
             else:
                 self.open[ticket.number] = ticket
-            if self._all_tickets or not ticket.final:
+            if self._all_tickets or ticket.state in OPEN:
                 self.tickets[ticket.number] = ticket
             else:
                 self.tickets.pop(ticket.number, None)

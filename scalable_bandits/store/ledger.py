@@ -21,7 +21,7 @@ import shutil
 import sqlite3
 import time
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -41,6 +41,8 @@ LOG = f"{DATABASE}-wal"
 MOST_SOUGHT = 10_000  # number of rows that are looked for one at a time between two damages
 WAIT_SECONDS = 10.0  # for a reader or a writer that holds the file
 
+Key = tuple[str, Any]  # table and first column of a row
+
 
 class State(NamedTuple):
     """State of a run after a transaction."""
@@ -55,11 +57,11 @@ class State(NamedTuple):
 
 
 class Change(NamedTuple):
-    """Change of a ledger, which is one transaction."""
+    """Change of a ledger, which is one transaction. Of several forms of an evaluation the last one counts."""
 
     attributes: dict[str, Any] | None = None  # new attributes; None: as before
     chunks: Mapping[int, dict[str, int]] = MappingProxyType({})  # checksums of new or longer chunks
-    tickets: Sequence[Ticket] = ()  # evaluations that are new or have changed, possibly several forms of one
+    tickets: Sequence[Ticket] = ()  # evaluations that are new or have changed
     rounds: int | None = None  # number of rounds in the arrays, whose evaluations go; None: as before
     length: int | None = None  # number of all rounds; None: as before
     orderly: bool = False  # whether it is the last change of a writer
@@ -68,7 +70,9 @@ class Change(NamedTuple):
         """Return the state after the change, by which the sum of all checksums grows so much."""
         rounds = state.rounds if self.rounds is None else self.rounds
         length = state.length if self.length is None else self.length
-        given = max([state.given, *(ticket.number + 1 for ticket in self.tickets)])
+        given = state.given
+        for ticket in self.tickets:
+            given = max(given, ticket.number + 1)
         return State(state.change + 1, rounds, length, state.total + growth, self.orderly, given, time.time())
 
 
@@ -80,7 +84,7 @@ class Contents:
     state: State = attrs.field(factory=State)  # after the last transaction
     chunks: dict[int, dict[str, int]] = attrs.field(factory=dict)  # checksums by field of each chunk's counted rounds
     tickets: dict[int, Ticket] = attrs.field(factory=dict)  # evaluations by number
-    checksums: dict[tuple[str, Any], int] = attrs.field(factory=dict)  # of a database's rows, by table and first column
+    checksums: dict[Key, int] = attrs.field(factory=dict)  # of a database's rows but the state
     problems: list[str] = attrs.field(factory=list)  # what is damaged
 
 
@@ -105,14 +109,14 @@ class Ledger:
         write_document(self._location, Contents(attributes, state, chunks))
         self._take(change, state)
 
-    def _take(self, change: Change, state: State, gone: Iterable[int] = ()) -> None:
+    def _take(self, change: Change, state: State, gone: Sequence[Key] = ()) -> None:
         """Take over a change that has been made, the state after it, and which evaluations are gone."""
         contents = self.contents
         contents.attributes = change.attributes or contents.attributes
         contents.chunks.update(change.chunks)
         for ticket in change.tickets:
             contents.tickets[ticket.number] = ticket
-        for number in gone:
+        for _, number in gone:
             contents.tickets.pop(number, None)
         contents.state = state  # last: if this is interrupted, the change is taken over again
 
@@ -240,18 +244,24 @@ class Database(Ledger):
 
     def commit(self, change: Change) -> None:
         contents, execute = self.contents, self._connection.execute
-        latest, gone = {ticket.number: ticket for ticket in change.tickets}, set[int]()
+        rows, gone = dict[Key, tuple[Any, ...]](), list[Key]()
+        if change.attributes:
+            rows["run", "attributes"] = "attributes", json.dumps(change.attributes)
+        for number, chunk in change.chunks.items():
+            rows["chunks", number] = number, json.dumps(chunk)
+        for ticket in change.tickets:
+            rows["evaluations", ticket.number] = _row_of(ticket)
         if change.rounds is not None:
-            everything = {**contents.tickets, **latest}
-            gone = {number for number, ticket in everything.items() if is_counted(ticket, change.rounds)}
-        rows: list[tuple[str, tuple[Any, ...]]] = [
-            *([("run", ("attributes", json.dumps(change.attributes)))] if change.attributes else ()),
-            *(("chunks", (number, json.dumps(sums))) for number, sums in change.chunks.items()),
-            *(("evaluations", _row_of(ticket)) for number, ticket in latest.items() if number not in gone),
-        ]
-        sums = {(table, row[0]): _checksum(table, row) for table, row in rows}
-        replaced = [*sums, *(("evaluations", number) for number in gone)]
-        growth = sum(sums.values()) - sum(contents.checksums.get(key, 0) for key in replaced)
+            everything = (*contents.tickets.values(), *change.tickets)
+            gone = [("evaluations", each.number) for each in everything if is_counted(each, change.rounds)]
+        for key in gone:
+            rows.pop(key, None)
+        sums, growth = dict[Key, int](), 0
+        for key, row in rows.items():
+            sums[key] = _checksum(key[0], row)
+            growth += sums[key] - contents.checksums.get(key, 0)
+        for key in gone:
+            growth -= contents.checksums.get(key, 0)
         state = change.after(contents.state, growth)
         last = ("state", json.dumps(state._asdict()))
         try:
@@ -259,9 +269,9 @@ class Database(Ledger):
             execute("BEGIN IMMEDIATE")
             for statement in () if contents.state.change else _TABLES.values():
                 execute(statement)
-            for (table, row), checksum in zip(rows, sums.values(), strict=True):
-                execute(_PUT[table], (*row, checksum))
-            for number in gone:
+            for key, row in rows.items():
+                execute(_PUT[key[0]], (*row, sums[key]))
+            for _, number in gone:
                 execute("DELETE FROM evaluations WHERE number = ?", (number,))
             execute(_PUT["run"], (*last, _checksum("run", last)))
             execute("COMMIT")
@@ -281,11 +291,11 @@ class Database(Ledger):
             return int(json.loads(found[0])["change"]) if found else 0
         return 0
 
-    def _committed(self, change: Change, state: State, gone: set[int], sums: dict[tuple[str, Any], int]) -> None:
+    def _committed(self, change: Change, state: State, gone: Sequence[Key], sums: Mapping[Key, int]) -> None:
         """Take over a transaction, and write its number beside the database; not synced, it only detects damage."""
         self.contents.checksums.update(sums)
-        for number in gone:
-            self.contents.checksums.pop(("evaluations", number), None)
+        for key in gone:
+            self.contents.checksums.pop(key, None)
         self._take(change, state, gone)
         with suppress(OSError):  # a number that is too low does no harm
             if self._counter < 0:

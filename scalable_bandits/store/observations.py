@@ -25,7 +25,7 @@ from scalable_bandits.store.ledger import Change, Contents, Ledger, as_json, ope
 from scalable_bandits.store.locations import Location, locate
 from scalable_bandits.store.reader import StoredRun, read_contents
 from scalable_bandits.store.recovery import finish_recovery, recovered
-from scalable_bandits.store.rows import Columns, Field, Rows, check_fields
+from scalable_bandits.store.rows import Field, Rows, check_fields
 from scalable_bandits.tickets import BULK, Ticket
 
 BLOCK_SECONDS = 1.0  # durability "block": rounds that come so long after the last write are written at once
@@ -226,6 +226,7 @@ class ObservationStore(StoredRun):
         chunks = BLOCK_BYTES // (self.chunk * width) if durability == "block" else 1
         self.block = self.chunk * max(chunks, 1)  # rounds held before they are written as whole chunks
         self._unsaved: list[Ticket] = []  # evaluations to be written, possibly several forms of one
+        self._untold = False  # whether rounds without evaluations are to be written
         self._published = -1  # number of rounds that other zarr readers may trust
         self._flushed = time.monotonic()
         rounds, held = self.contents.state.rounds, self._buffer
@@ -249,17 +250,15 @@ class ObservationStore(StoredRun):
         """Number of rounds that would survive if the process died now."""
         return self.contents.state.length if self.writable else len(self)
 
-    def append(self, columns: Mapping[str, Any], tickets: Sequence[Ticket] = ()) -> None:
-        """Add rounds at the end: an array (k, ...) of each field.
-
-        With durability "round" they are on disk when this returns.
+    def append(self, columns: Mapping[str, Any] | None = None, tickets: Sequence[Ticket] = ()) -> None:
+        """Add rounds at the end, or record evaluations; with durability "round" they are on disk on return.
 
         Parameters
         ----------
         columns
-            Arrays by field.
+            Array (k, ...) of each field; None: the rounds are those of the evaluations that are done.
         tickets
-            Evaluations whose values these are. If there are fewer than rounds, all rounds go to the arrays.
+            Evaluations that are new or have changed. If fewer than the rounds are done, all rounds go to the arrays.
 
         Raises
         ------
@@ -270,22 +269,16 @@ class ObservationStore(StoredRun):
             is in the store and all earlier ones still are.
         """
         self._check_writable()
-        self._add(self._rows.check(columns), (), tickets)
-
-    def note(self, tickets: Sequence[Ticket]) -> None:
-        """Record evaluations that are new or have changed; those that are done add the rounds of their values.
-
-        With durability "round" they are on disk when this returns. Errors are those of `append`.
-        """
-        self._check_writable()
-        self._add({}, [ticket for ticket in tickets if ticket.state == "done"], tickets)
-
-    def _add(self, rows: Columns, told: Sequence[Ticket], tickets: Sequence[Ticket]) -> None:
-        """Add rounds, as rows or as evaluations; make them durable if it is time, and undo it if that raises."""
-        before, unsaved, state = self._buffer.stop + len(self._told), len(self._unsaved), self.contents.state
-        if rows:
+        before, unsaved, untold = self._buffer.stop + len(self._told), len(self._unsaved), self._untold
+        state = self.contents.state
+        if columns is None:
+            for ticket in tickets:
+                if ticket.state == "done":
+                    self._told.append(ticket)
+        else:
+            rows = self._rows.check(columns)
             self._rows.extend(rows)
-        self._told += told
+            self._untold |= self._buffer.stop - before > sum(ticket.state == "done" for ticket in tickets)
         self._unsaved += tickets
         full = self._buffer.stop + len(self._told) - state.rounds >= self.block and not self.kept
         try:
@@ -293,17 +286,15 @@ class ObservationStore(StoredRun):
                 self._save(full)
         except BaseException:
             if self.contents.state is state:  # otherwise it was an interrupt, after the transaction
-                self._rows.stop = before
+                self._rows.stop, self._untold = before, untold
                 del self._unsaved[unsaved:]
             raise
 
     def _save(self, full: bool = False) -> None:
         """Make everything durable: in the arrays, or as rows of the ledger where rounds have evaluations."""
         before, total = self.contents.state, self._buffer.stop + len(self._told)
-        told = sum(ticket.state == "done" for ticket in self._unsaved)
         try:
-            # Rounds without evaluations go to the arrays, and so do many that are told at once.
-            if full or told < total - before.length or (told >= BULK and not self.kept):
+            if full or self._untold or (total - before.length >= BULK and not self.kept):
                 self._ledger.check()  # before a file is made where a run was
                 sums = self.arrays.write(self._rows)
                 self._ledger.commit(Change(chunks=sums, tickets=self._unsaved, rounds=total, length=total))
@@ -316,7 +307,7 @@ class ObservationStore(StoredRun):
                 raise
         finally:
             if self.contents.state is not before:  # an interrupt may come after the transaction
-                self._unsaved = []
+                self._unsaved, self._untold = [], False
         self._flushed = time.monotonic()
 
     def _publish(self, rounds: int) -> None:

@@ -100,7 +100,7 @@ def _copy_rounds(run: StoredRun, store: Any) -> None:
         kept.append((start, stop))
     store.flush()
     moved, told = len(store), 0
-    done, others = list[Ticket](), list[Ticket]()
+    tickets = list[Ticket]()
     for ticket in sorted(run.tickets.values(), key=lambda each: (each.ended or 0, each.number)):
         if is_counted(ticket, whole):
             continue
@@ -109,8 +109,6 @@ def _copy_rounds(run: StoredRun, store: Any) -> None:
         if place is not None:  # round of a value, or number of rounds before a failure
             copied = sum(min(place, stop) - start for start, stop in kept if start < place)
             place = moved + told if place > whole else copied
-        (done if ticket.state == "done" else others).append(ticket._replace(round=place))
-    if done:
-        store.append(run.read(whole), done)
-    store.note(others)
+        tickets.append(ticket._replace(round=place))
+    store.append(tickets=tickets)
     store.flush()

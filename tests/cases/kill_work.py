@@ -294,18 +294,18 @@ def listen(patch, say):
 
         patch.setattr(ObservationStore, name, staticmethod(call) if name in ("create", "open") else call)
 
-    def noted(store):
-        waiting = len(store) + len(store.pending) + len(store.failures)
-        return {"asked": waiting} if store.durability == "round" else {}
-
     def all_durable(store):
         assert store.durable == len(store)
         return {}
 
+    def appended(store):
+        if store.durability == "block":
+            return {}
+        return {**all_durable(store), "asked": len(store) + len(store.pending) + len(store.failures)}
+
     for name in ("create", "open", "flush"):
         after(name, all_durable)
-    after("append", lambda store: all_durable(store) if store.durability == "round" else {})
-    after("note", noted)
+    after("append", appended)
 
 
 CALLS = ("fsync", "replace", "mkdir", "unlink", "rmdir", "pwrite", "ftruncate")  # of `os`, which change a disk

@@ -38,7 +38,7 @@ def originals(tmp_path_factory):
         store = create(folder / name, inputs={array_digest(INPUT): INPUT})
         for start in range(ROUNDS):
             store.append(rows(start, start + 1))
-        store.note([Ticket(0, 41, x=(0.5, 0.5)), Ticket(1, 42, x=(0.25, 0.5))])
+        store.append(tickets=[Ticket(0, 41, x=(0.5, 0.5)), Ticket(1, 42, x=(0.25, 0.5))])
         store.close() if name == "closed" else crash(store)
     return folder
 

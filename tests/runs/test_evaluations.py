@@ -221,7 +221,7 @@ class TestStored:
 
         sb.maximize(note, make_policy(), 3, store=tmp_path / "run")
         with ObservationStore.open(tmp_path / "run", "a") as store:
-            store.note([Ticket(store.given, 7, x=tuple(SPACE.points([7])[0].tolist()))])
+            store.append(tickets=[Ticket(store.given, 7, x=tuple(SPACE.points([7])[0].tolist()))])
         sb.maximize(note, make_policy(), 5, store=tmp_path / "run")
         np.testing.assert_array_equal(seen[3], SPACE.points([7])[0])
 

@@ -115,7 +115,13 @@ class TestFullDisk:
         """They name the store, change nothing, and work when there is room again."""
         place = tmp_path / "run.zarr"
         store = create(place, durability=durability, planned=5)
-        calls = [("note", [Ticket(0, 3)]), ("plan", 99), ("flush",), ("note", [Ticket(0, 3, "abandoned")]), ("plan", 7)]
+        calls = [
+            ("append", None, [Ticket(0, 3)]),
+            ("plan", 99),
+            ("flush",),
+            ("append", None, [Ticket(0, 3, "abandoned")]),
+            ("plan", 7),
+        ]
         for i, (call, *given) in enumerate(calls):
             store.append(rows(20 * i, 20 * i + 20))
             for disk.room in itertools.count():

@@ -82,7 +82,7 @@ class Operations(hypothesis.stateful.RuleBasedStateMachine):
     @hypothesis.stateful.rule(candidate=st.integers(0, 6))
     def ask(self, candidate):
         self.open.append(Ticket(self.given, candidate))
-        self.store.note(self.open[-1:])
+        self.store.append(tickets=self.open[-1:])
         self.given += 1
         self.changed()
 
@@ -91,7 +91,7 @@ class Operations(hypothesis.stateful.RuleBasedStateMachine):
     def end(self, fails):
         ticket = self.open.pop(0)
         if fails:
-            self.store.note([ticket.become("failed", ended=self.given)])
+            self.store.append(tickets=[ticket.become("failed", ended=self.given)])
         else:
             self.numbers.append(self.next)
             columns = self.columns([self.next])

@@ -238,7 +238,12 @@ class TestEveryPlace:
         with pytest.raises(ZeroDivisionError), store:
             raise ZeroDivisionError
         store.close()
-        for call in (lambda: store.append(rows(5, 6)), lambda: store.note([]), lambda: store.plan(9), store.flush):
+        for call in (
+            lambda: store.append(rows(5, 6)),
+            lambda: store.append(tickets=[]),
+            lambda: store.plan(9),
+            store.flush,
+        ):
             with pytest.raises(StoreError, match="not open for writing"):
                 call()
         for mode in ("r", "a"):
@@ -401,7 +406,7 @@ class TestEvaluations:
         for t in range(many):
             store.append(rows(t, t + 1), told(t, t + 1))
         others = [Ticket(many, 7), Ticket(many + 1, 8, "failed", error="broken", round=9, ended=many + 1)]
-        store.note(others)
+        store.append(tickets=others)
         store.flush()
         crash(store)
         for mode in ("r", "a", "r"):
@@ -414,7 +419,7 @@ class TestEvaluations:
             store.close()
         with ObservationStore.open(place, "a") as store:
             assert store.given == many + 2
-            store.note([each.become("abandoned") for each in others[:1]])
+            store.append(tickets=[each.become("abandoned") for each in others[:1]])
         assert ObservationStore.open(place).pending == []
 
     def test_a_closed_run_is_one_file(self, tmp_path):
