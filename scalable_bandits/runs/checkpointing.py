@@ -103,12 +103,12 @@ class Checkpoints:
         self._warn()
 
     def of_another_version(self) -> bool:
-        """Return whether there are checkpoints that another version of the package saved."""
-        headers = checkpoints.read_headers(self.store.location).values()
-        return any(header.stamp != self._stamp for header in headers if not header.problem)
+        """Return whether the checkpoint is one that another version of the package saved."""
+        header = checkpoints.read_header(self.store.location)
+        return not header.problem and header.stamp != self._stamp
 
     def restore(self, most: int) -> int:
-        """Restore a fresh policy from the latest checkpoint of at most so many rounds; return its number of rounds."""
+        """Restore a fresh policy from a checkpoint of at most so many rounds; return its number of rounds."""
         location, run = self.store.location, self.store.attributes["id"]
         return checkpoints.restore(location, most, self._stamp, run, self.policy)
 

@@ -112,7 +112,7 @@ class StoredSimulation:
         # With a later checkpoint, a kept round that the store lost would never be played.
         done = checkpoints.restore(last if last >= self.horizon else self.thinning.following(last) - 1)
         if not done and checkpoints.of_another_version():
-            text = f"its checkpoints are of another version of the package: all {last:,} rounds are played again"
+            text = f"its checkpoint is of another version of the package: all {last:,} rounds are played again"
             checks.warn(f"store {store.location.name}: {text}")
         self._row = bisect.bisect_right(range(len(store)), done, key=self._round_in)
         return checkpoints

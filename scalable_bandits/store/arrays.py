@@ -44,7 +44,6 @@ class Arrays:
         self._size: int = contents.attributes["chunk"]
         self._fields = {field.name: field for field in (*fields_of(contents.attributes), ROUND)}
         self._recent: dict[str, tuple[int, int, NDArray[Any]]] = {}  # first and last round, and rows, by field
-        self._pool: ThreadPoolExecutor | None = None
         self.replayable = contents.attributes.get("kind") == "simulate"
 
     def _document(self, name: str, length: int) -> dict[str, Any]:
@@ -153,14 +152,10 @@ class Arrays:
             self.resize(-(-max(stop, 2 * start, self._planned) // size) * size)
         end = min(-(-stop // size) * size, self.length)
         columns: Columns = {**rows.view(), ROUND.name: np.arange(start + 1, stop + 1)}
-        self._pool = self._pool or ThreadPoolExecutor(THREADS, thread_name_prefix="store")
-        try:
-            jobs = [self._pool.submit(self._write, name, start, end, values) for name, values in columns.items()]
+        with ThreadPoolExecutor(THREADS, thread_name_prefix="store") as pool:  # after an error all of them end first
+            jobs = [pool.submit(self._write, name, start, end, values) for name, values in columns.items()]
             for job in jobs:
                 job.result()
-        except BaseException:  # an interrupt, or a full disk: what was begun ends first
-            self.close()
-            raise
         return {
             (start + i) // size: {name: checksum(columns[name][i : i + size]) for name in rows.view()}
             for i in range(0, stop - start, size)
@@ -173,12 +168,6 @@ class Arrays:
             field = self._fields[name]
             values = np.concatenate([values, np.full((missing, *field.shape), field.fill, values.dtype)])
         self._open(name, self.length).with_config(WHOLE)[start:end] = values
-
-    def close(self) -> None:
-        """End the threads that write, when they have written."""
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
 
     def renumber(self, thorough: bool) -> list[str]:
         """Write the numbers of rounds again where their chunk is missing or, with `thorough`, damaged; say which."""

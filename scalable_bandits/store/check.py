@@ -50,7 +50,7 @@ def check_run(place: Any) -> Iterator[Part]:
     yield from _parts(list(_arrays(run)), chunks)
     inputs = {described["array"]: described for described in described_arrays(run.specification)}
     yield from _parts(list(_inputs(run, inputs)), f"{len(inputs)} array(s) of the specification" if inputs else "")
-    yield from _checkpoints(run)
+    yield from _checkpoint(run)
 
 
 def _parts(problems: Sequence[Sequence[str]], whole: str, mended: bool = False) -> Iterator[Part]:
@@ -96,13 +96,15 @@ def _inputs(run: StoredRun, inputs: Mapping[str, Mapping[str, Any]]) -> Iterator
             yield f"{INPUTS}/{digest}", str(error)
 
 
-def _checkpoints(run: StoredRun) -> Iterator[Part]:
-    """Check the checkpoints."""
-    for key, header in checkpoints.read_headers(run.location).items():
-        why = header.problem or ("" if header.run == run.attributes["id"] else "it is another run's")
-        if not why:
-            try:
-                checkpoints.load_arrays(run.location, key)
-            except ValueError as error:
-                why = str(error)
-        yield Part(key if why else f"{key}, after {header.rounds:,} rounds", why, mended=True)
+def _checkpoint(run: StoredRun) -> Iterator[Part]:
+    """Check the checkpoint."""
+    header = checkpoints.read_header(run.location)
+    why = header.problem or ("" if header.run == run.attributes["id"] else "it is another run's")
+    if why == checkpoints.MISSING:
+        return
+    if not why:
+        try:
+            checkpoints.load_arrays(run.location, checkpoints.KEY)
+        except ValueError as error:
+            why = str(error)
+    yield Part(checkpoints.KEY + ("" if why else f", after {header.rounds:,} rounds"), why, mended=True)

@@ -1,8 +1,8 @@
 """Checkpoints: a policy's state beside the observations, so that resuming a long run does not replay all of it.
 
-A checkpoint is a cache: it can be computed again from the observations. It is one file of numpy's zip format, whose
-members have checksums. A damaged one is set aside with a warning, and the other one or the observations are used
-instead. Two are overwritten in turn, so that one is always whole.
+A checkpoint is a cache: it can be computed again from the observations. A run has one, a file of numpy's zip format,
+whose members have checksums; the next one replaces it as a whole. A damaged one is set aside with a warning, and the
+observations are used instead.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from scalable_bandits import checks
 from scalable_bandits.store.errors import one_line
 from scalable_bandits.store.locations import COMMITTED, Location
 
-KEYS = tuple(f"{COMMITTED}/checkpoint-{name}.npz" for name in "ab")
+KEY = f"{COMMITTED}/checkpoint.npz"
+MISSING = "it is missing"
 HEADER = "__checkpoint__"  # member with the rounds, the run and the version, or what else describes the arrays
 
 State = dict[str, NDArray[Any]]
@@ -31,17 +32,13 @@ class Header(NamedTuple):
     rounds: int  # number of rounds in the state
     stamp: str  # version of the policy that can read the state
     run: str  # name of the run
-    problem: str = ""  # damage; empty if it can be read
-
-    def fits(self, stamp: str, run: str, most: int) -> bool:
-        """Whether a policy of this version can go on with it in a run of so many rounds."""
-        return (self.problem, self.stamp, self.run) == ("", stamp, run) and self.rounds <= most
+    problem: str = ""  # `MISSING`, or its damage; empty if it can be read
 
 
 def save_arrays(location: Location, key: str, header: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write arrays (...,) of any shape and plain data as one file, in place of what the key has."""
     encoded = np.frombuffer(json.dumps(header).encode(), np.uint8)
-    location.put_file(key, lambda file: np.savez(file, **{HEADER: encoded, **arrays}))  # type: ignore[arg-type]
+    location.put(key, lambda file: np.savez(file, **{HEADER: encoded, **arrays}))  # type: ignore[arg-type]
 
 
 def load_arrays(location: Location, key: str, header_alone: bool = False) -> tuple[Any, State]:
@@ -54,7 +51,7 @@ def load_arrays(location: Location, key: str, header_alone: bool = False) -> tup
     """
     opened = location.get_file(key)
     if opened is None:
-        raise ValueError("it is missing")
+        raise ValueError(MISSING)
     with opened:
         try:
             with zipfile.ZipFile(opened) as inside:
@@ -70,25 +67,19 @@ def load_arrays(location: Location, key: str, header_alone: bool = False) -> tup
 
 
 def save(location: Location, rounds: int, state: Mapping[str, NDArray[Any]], stamp: str = "", run: str = "") -> None:
-    """Write the state after so many rounds of a named run, in the place of a useless checkpoint or of the older one.
+    """Write the state after so many rounds of a named run, in place of an earlier one.
 
     The state is arrays (...,) of any shape by name; `stamp` is the version of the policy that can read it.
     """
-    headers = read_headers(location)
-    useful = {key: held.rounds for key, held in headers.items() if held.fits(stamp, run, rounds)}
-    save_arrays(location, min(KEYS, key=lambda key: useful.get(key, -1)), [rounds, stamp, run], state)
+    save_arrays(location, KEY, [rounds, stamp, run], state)
 
 
-def read_headers(location: Location) -> dict[str, Header]:
-    """Return what the checkpoints say of themselves, by key."""
-    found = {}
-    for key in KEYS:
-        try:
-            found[key] = Header(*load_arrays(location, key, header_alone=True)[0])
-        except (ValueError, TypeError) as error:
-            if str(error) != "it is missing":
-                found[key] = Header(0, "", "", str(error))
-    return found
+def read_header(location: Location) -> Header:
+    """Return what the checkpoint of a run says of itself."""
+    try:
+        return Header(*load_arrays(location, KEY, header_alone=True)[0])
+    except (ValueError, TypeError) as error:
+        return Header(0, "", "", str(error))
 
 
 class Restorable(Protocol):
@@ -102,30 +93,22 @@ class Restorable(Protocol):
 
 
 def restore(location: Location, most: int, stamp: str, run: str, target: Restorable) -> int:
-    """Restore a new policy from the latest checkpoint that fits it; return the checkpoint's rounds, 0 if none fits.
+    """Restore a new policy from the checkpoint if it fits; return the checkpoint's number of rounds, 0 if it does not.
 
     The run has `most` rounds, and a name; `stamp` is the version of the policy that can read the checkpoint.
     """
-    headers, damage, found = read_headers(location), dict[str, str](), 0
-    fresh: State | None = None
-    for key, held in sorted(headers.items(), key=lambda item: item[1].rounds, reverse=True):
-        if held.problem or held.run != run:
-            damage[key] = held.problem or "it is another run's"
-        elif not found and held.fits(stamp, run, most):
-            try:
-                state = load_arrays(location, key)[1]
-            except ValueError as error:
-                damage[key] = str(error)
-                continue
-            if fresh is None:  # copies, since the arrays may be the policy's own
-                fresh = {name: array.copy() for name, array in target.state().items()}
-            try:
-                target.restore(state)
-                found = held.rounds
-            except Exception as error:  # a whole checkpoint of another policy: any error is possible
-                target.restore(fresh)
-                damage[key] = f"the policy does not fit it: {error!r}"
-    for key, why in damage.items():
-        text = f"the checkpoint {key} cannot be used ({why}) and was {location.set_aside(key)}"
-        checks.warn(f"store {location.name}: {text}; the other one or the observations are used")
-    return found
+    held = read_header(location)
+    why = held.problem or ("" if held.run == run else "it is another run's")
+    if why == MISSING or (not why and (held.stamp != stamp or held.rounds > most)):
+        return 0
+    if not why:
+        fresh = {name: array.copy() for name, array in target.state().items()}  # they may be the policy's own
+        try:
+            target.restore(load_arrays(location, KEY)[1])
+            return held.rounds
+        except Exception as error:  # damaged arrays, or those of another policy: any error is possible
+            target.restore(fresh)
+            why = one_line(error)
+    text = f"the checkpoint {KEY} cannot be used ({why}) and was {location.set_aside(KEY)}"
+    checks.warn(f"store {location.name}: {text}; the observations are used")
+    return 0

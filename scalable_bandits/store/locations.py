@@ -119,7 +119,6 @@ class Location:
     keeps_tickets = False
     ledger_file = f"{COMMITTED}/{METADATA}"
     separator: Literal[".", "/"] = "/"
-    _marks: tuple[str, ...] = (f"{COMMITTED}/",)  # beginnings of keys that only a run has, possibly a damaged one
 
     def __init__(self, store: Store, name: str):
         self.store, self.name = store, name
@@ -183,15 +182,13 @@ class Location:
         found = sync(self.store.get(key, default_buffer_prototype()))
         return None if found is None else found.to_bytes()
 
-    def put(self, key: str, data: bytes) -> None:
-        """Set a key."""
+    def put(self, key: str, data: bytes | Callable[[IO[bytes]], Any]) -> None:
+        """Set a key to data, or to what a function writes to a file."""
+        if callable(data):
+            buffer = io.BytesIO()
+            data(buffer)
+            data = buffer.getvalue()
         sync(self.store.set(key, default_buffer_prototype().buffer.from_bytes(data)))
-
-    def put_file(self, key: str, write: Callable[[IO[bytes]], Any]) -> None:
-        """Set a key to what a function writes to a file."""
-        buffer = io.BytesIO()
-        write(buffer)
-        self.put(key, buffer.getvalue())
 
     def get_file(self, key: str) -> IO[bytes] | None:
         """Open a key for reading; None if it does not exist."""
@@ -237,7 +234,7 @@ class Location:
 
     def has_run_files(self) -> bool:
         """Whether there are files that only a run has, possibly a damaged one."""
-        return any(key.startswith(self._marks) for key in self.files())
+        return bool(self.files(f"{COMMITTED}/"))
 
     def unfinished(self) -> bool:
         """Whether the creation of a run was interrupted: there is no ledger, which is written last, and no round."""
@@ -278,7 +275,6 @@ class Folder(Location):
     keeps_tickets = True
     ledger_file = DATABASE
     separator = "."  # keeps all chunks of an array in one directory
-    _marks = (LOCK, ledger_file)
 
     def __init__(self, path: Path):
         self.path = path.absolute()  # the user's function may change the working folder
@@ -320,11 +316,8 @@ class Folder(Location):
             return (self.path / key).read_bytes()
         return None
 
-    def put(self, key: str, data: bytes) -> None:
+    def put(self, key: str, data: bytes | Callable[[IO[bytes]], Any]) -> None:
         replace_file(self.path / key, data, not key.endswith(METADATA))
-
-    def put_file(self, key: str, write: Callable[[IO[bytes]], Any]) -> None:
-        replace_file(self.path / key, write)
 
     def get_file(self, key: str) -> IO[bytes] | None:
         with suppress(FileNotFoundError, NotADirectoryError):
@@ -333,6 +326,9 @@ class Folder(Location):
 
     def occupied(self) -> bool:
         return self.path.is_file() or super().occupied()
+
+    def has_run_files(self) -> bool:
+        return (self.path / LOCK).exists() or (self.path / DATABASE).exists()
 
     def unfinished(self) -> bool:
         return not (self.path / ACKNOWLEDGED).exists() and super().unfinished()

@@ -166,12 +166,13 @@ class ObservationStore(StoredRun):
         location = locate(place)
         with store_errors(location.name, "opening it"):
             finish_recovery(location, mode)
-            contents = read_contents(location)
             if mode == "r":
-                store = cls(location, contents, recover)
+                store = cls(location, read_contents(location), recover)
                 if store.problems:
                     checks.warn(f"store {location.name}: {'; '.join(store.problems)}")
                 return store
+            if not location.has_run_files():
+                read_contents(location)  # raises an error that says what is there; otherwise it is read under the lock
         with store_errors(location.name, "opening it for writing"):
             store = cls._open_to_write(location, durability, recover, takeover)
         if store.repairs:
@@ -196,7 +197,7 @@ class ObservationStore(StoredRun):
         """Take the lock and open a run; replace a damaged one, with `recover`, by what can be read of it."""
         location.lock(takeover)
         try:
-            contents = read_contents(location, thorough=recover)  # again: another process may have changed it
+            contents = read_contents(location, thorough=recover)
             try:
                 store = cls(location, contents)
                 store.arrays.check(thorough=recover)
@@ -357,7 +358,6 @@ class ObservationStore(StoredRun):
                     write_document(self.location, Contents(contents.attributes, state, contents.chunks | copied))
         finally:
             self._writer = 0
-            self.arrays.close()
             self._ledger.close()
             self.location.unlock()
 

@@ -384,3 +384,21 @@ def test_a_recorded_policy_is_not_recorded_elsewhere_nor_simulated(tmp_path):
     assert not (tmp_path / "other.zarr").exists()
     assert len(ObservationStore.open(tmp_path / "run.zarr")) == policy.rounds == 0
     sb.simulate(policy, environment, 3)  # closed, it is nobody's
+
+
+@BOTH
+def test_a_pending_point_among_many_that_are_told_at_once(tmp_path, durability):
+    """It is told, in the store too, whose rounds go to the arrays without rows of their own."""
+    make = functools.partial(EVERY_POLICY["igpucb"].make, PROBLEMS["arms"])
+    policy = make()
+    with sb.record(policy, tmp_path / "run.zarr", durability=durability) as held:
+        asked = policy.ask(2)
+        held.flush()
+        policy.tell(np.full(1000, asked[0]), np.zeros(1000))
+        held.flush()
+        assert held.store.pending == policy.pending == [asked[1]]
+        assert held.store.contents.state.rounds == 1000
+    again = make()
+    with sb.record(again, tmp_path / "run.zarr"):
+        assert (again.rounds, again.pending) == (1000, [asked[1]])
+    assert sb.check(tmp_path / "run.zarr")[0].whole

@@ -268,8 +268,8 @@ def test_no_more_is_learned_than_was_asked_for(tmp_path: Path, monkeypatch: pyte
         assert policy.rounds == run.rounds == wanted
 
 
-def test_checkpoints_of_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They cannot be read: everything is played again, and the user is told."""
+def test_a_checkpoint_of_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It cannot be read: everything is played again, and the user is told."""
     monkeypatch.setattr(Checkpoints, "add_work", lambda self, seconds: self.save())
     with monkeypatch.context() as patch:
         patch.setattr(sb, "__version__", "0.0.1")

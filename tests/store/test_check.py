@@ -38,7 +38,7 @@ def test_every_place(place):
     assert names(place) == []
     (found,) = sb.check(place)
     listed = " ".join(part.name for part in found.parts)
-    for part in (f"{3 * CHUNK + 1} rounds", "4 chunk(s) of 4 fields", "checkpoint-a.npz, after 20 rounds"):
+    for part in (f"{3 * CHUNK + 1} rounds", "4 chunk(s) of 4 fields", "checkpoint.npz, after 20 rounds"):
         assert part in listed
 
 

@@ -186,16 +186,15 @@ class TestFullDisk:
     def test_a_checkpoint(self, tmp_path, disk):
         """That could not be written does not harm the one before, nor the rounds."""
         store = create(tmp_path / "run.zarr", 20)
-        for rounds in (10, 15):
-            checkpoints.save(store.location, rounds, {"a": np.arange(10.0)})
+        checkpoints.save(store.location, 15, {"a": np.arange(10.0)})
         for disk.room in itertools.count():
             try:
                 checkpoints.save(store.location, 20, {"a": np.arange(20.0)})
                 break
             except OSError:
-                held = checkpoints.read_headers(store.location).values()
-            assert {(15, "")} < {(one.rounds, one.problem) for one in held} <= {(10, ""), (15, ""), (20, "")}
-        assert max(held.rounds for held in checkpoints.read_headers(store.location).values()) == 20
+                held = checkpoints.read_header(store.location)
+                assert (held.rounds, held.problem) in ((15, ""), (20, ""))
+        assert checkpoints.read_header(store.location).rounds == 20
         disk.room = math.inf
         store.close()
         assert_holds(ObservationStore.open(tmp_path / "run.zarr"), 20)

@@ -358,39 +358,34 @@ class TestEveryPlace:
 
     @pytest.mark.sampled(2, first="folder")
     def test_checkpoints(self, place):
-        """Come back bit for bit, the newest that fits; one of no use is overwritten first; a damaged one is said."""
+        """Come back bit for bit if they fit; the last one replaces the one before; a damaged one is said."""
 
         class Policy(dict):
             state, restore = dict.copy, dict.update
 
-        def restored(most, stamp="new"):
+        def restored(most, stamp="new", run="a run"):
             policy = Policy()
-            return checkpoints.restore(store.location, most, stamp, "a run", policy), policy
+            return checkpoints.restore(store.location, most, stamp, run, policy), policy
 
         store = create(place, 3)
-        states = {
-            rounds: {"none": np.empty((0, 4)), "matrix": np.random.default_rng(5).random((rounds, 7)).T,
-                     "flags": np.arange(rounds) % 2 == 0, "one": np.array(np.nan)}
-            for rounds in (3, 5, 8, 15, 20)
-        }  # fmt: skip
         assert restored(3) == (0, {})
-        for rounds in (15, 20):
-            checkpoints.save(store.location, rounds, states[rounds], "old", "a run")
-        for rounds, earlier in ((3, 0), (5, 3), (8, 5)):
-            checkpoints.save(store.location, rounds, states[rounds], "new", "a run")
+        for rounds in (3, 8, 5):
+            state = {"none": np.empty((0, 4)), "matrix": np.random.default_rng(5).random((rounds, 7)).T,
+                     "flags": np.arange(rounds) % 2 == 0, "one": np.array(np.nan)}  # fmt: skip
+            checkpoints.save(store.location, rounds, state, "new", "a run")
             found, policy = restored(20)
             assert found == rounds
-            assert_equal(policy, states[rounds])
-            assert restored(rounds - 1)[0] == earlier
-        checkpoints.save(store.location, 3, states[3], "new", "a run")  # those after it are of rounds that were lost
-        assert restored(4)[0] == 3
-        newest = max(checkpoints.read_headers(store.location).items(), key=lambda item: item[1].rounds)[0]
-        data = bytearray(store.location.get(newest))
+            assert_equal(policy, state)
+            assert restored(rounds - 1) == restored(20, "old") == (0, {})
+        data = bytearray(store.location.get(checkpoints.KEY))
         data[len(data) // 2] ^= 1
-        store.location.put(newest, bytes(data))
-        with pytest.warns(UserWarning, match=rf"the checkpoint {newest} cannot be used"):
-            assert restored(20)[0] == 3
-        assert restored(20)[0] == 3
+        store.location.put(checkpoints.KEY, bytes(data))
+        with pytest.warns(UserWarning, match=rf"the checkpoint {checkpoints.KEY} cannot be used"):
+            assert restored(20)[0] == 0
+        assert restored(20) == (0, {})
+        checkpoints.save(store.location, 5, state, "new", "another run")
+        with pytest.warns(UserWarning, match="it is another run's"):
+            assert restored(20) == (0, {})
 
 
 class TestEvaluations:
