@@ -47,7 +47,8 @@ def check_run(place: Any) -> Iterator[Part]:
     chunks = f"{len(run.contents.chunks)} chunk(s) of {len(run.fields)} fields"
     yield from _parts([tuple(problem.partition(": ")[::2]) for problem in run.problems], whole)
     yield from _parts(list(_metadata(run)), "the metadata of all arrays", mended=True)
-    yield from _parts(list(_arrays(run)), chunks)
+    problems = [(number, run.arrays.problems(number)) for number in sorted(run.contents.chunks)]
+    yield from _parts([(run.arrays.key(name, n), why) for n, found in problems for name, why in found.items()], chunks)
     inputs = {described["array"]: described for described in described_arrays(run.specification)}
     yield from _parts(list(_inputs(run, inputs)), f"{len(inputs)} array(s) of the specification" if inputs else "")
     yield from _checkpoint(run)
@@ -78,13 +79,6 @@ def _metadata(run: StoredRun) -> Iterator[tuple[str, str]]:
         why = f"it cannot be read ({one_line(error)})"
     if why:
         yield f"{COMMITTED}/c", why
-
-
-def _arrays(run: StoredRun) -> Iterator[tuple[str, str]]:
-    """Check every chunk of every field, and of the numbers of rounds, which are made again where they are damaged."""
-    for number in sorted(run.contents.chunks):
-        for name, why in run.arrays.problems(number).items():
-            yield run.arrays.key(name, number), why
 
 
 def _inputs(run: StoredRun, inputs: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

@@ -21,7 +21,7 @@ import shutil
 import sqlite3
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -109,7 +109,7 @@ class Ledger:
         write_document(self._location, Contents(attributes, state, chunks))
         self._take(change, state)
 
-    def _take(self, change: Change, state: State, gone: Sequence[Key] = ()) -> None:
+    def _take(self, change: Change, state: State, gone: Collection[Key] = ()) -> None:
         """Take over a change that has been made, the state after it, and which evaluations are gone."""
         contents = self.contents
         contents.attributes = change.attributes or contents.attributes
@@ -243,8 +243,8 @@ class Database(Ledger):
             raise FileNotFoundError(errno.ENOENT, "it was moved or removed", self._path)
 
     def commit(self, change: Change) -> None:
-        contents, execute = self.contents, self._connection.execute
-        rows, gone = dict[Key, tuple[Any, ...]](), list[Key]()
+        contents, known, execute = self.contents, self.contents.checksums, self._connection.execute
+        rows, gone = dict[Key, tuple[Any, ...]](), set[Key]()
         if change.attributes:
             rows["run", "attributes"] = "attributes", json.dumps(change.attributes)
         for number, chunk in change.chunks.items():
@@ -253,15 +253,14 @@ class Database(Ledger):
             rows["evaluations", ticket.number] = _row_of(ticket)
         if change.rounds is not None:
             everything = (*contents.tickets.values(), *change.tickets)
-            gone = [("evaluations", each.number) for each in everything if is_counted(each, change.rounds)]
+            gone = {("evaluations", each.number) for each in everything if is_counted(each, change.rounds)}
+        sums, growth = dict[Key, int](), 0
         for key in gone:
             rows.pop(key, None)
-        sums, growth = dict[Key, int](), 0
+            growth -= known.get(key, 0)
         for key, row in rows.items():
             sums[key] = _checksum(key[0], row)
-            growth += sums[key] - contents.checksums.get(key, 0)
-        for key in gone:
-            growth -= contents.checksums.get(key, 0)
+            growth += sums[key] - known.get(key, 0)
         state = change.after(contents.state, growth)
         last = ("state", json.dumps(state._asdict()))
         try:
@@ -291,7 +290,7 @@ class Database(Ledger):
             return int(json.loads(found[0])["change"]) if found else 0
         return 0
 
-    def _committed(self, change: Change, state: State, gone: Sequence[Key], sums: Mapping[Key, int]) -> None:
+    def _committed(self, change: Change, state: State, gone: Collection[Key], sums: Mapping[Key, int]) -> None:
         """Take over a transaction, and write its number beside the database; not synced, it only detects damage."""
         self.contents.checksums.update(sums)
         for key in gone:
