@@ -270,19 +270,19 @@ class ObservationStore(StoredRun):
             is in the store and all earlier ones still are.
         """
         self._check_writable()
+        rows = None if columns is None else self._rows.check(columns)
         before, unsaved, untold = self._buffer.stop + len(self._told), len(self._unsaved), self._untold
         state = self.contents.state
-        if columns is None:
-            for ticket in tickets:
-                if ticket.state == "done":
-                    self._told.append(ticket)
-        else:
-            rows = self._rows.check(columns)
-            self._rows.extend(rows)
-            self._untold |= self._buffer.stop - before > sum(ticket.state == "done" for ticket in tickets)
-        self._unsaved += tickets
-        full = self._buffer.stop + len(self._told) - state.rounds >= self.block and not self.kept
         try:
+            if rows is not None:
+                self._rows.extend(rows)
+                self._untold |= self._buffer.stop - before > sum(ticket.state == "done" for ticket in tickets)
+            else:
+                for ticket in tickets:
+                    if ticket.state == "done":
+                        self._told.append(ticket)
+            self._unsaved += tickets
+            full = self._buffer.stop + len(self._told) - state.rounds >= self.block and not self.kept
             if full or self.durability == "round" or time.monotonic() - self._flushed > self.block_seconds:
                 self._save(full)
         except BaseException:
@@ -304,7 +304,7 @@ class ObservationStore(StoredRun):
             elif self._unsaved:
                 self._ledger.commit(Change(tickets=self._unsaved, length=total))
         except Exception:
-            with store_errors(self.location.name, "writing rounds"):
+            with store_errors(self.location.name, "writing rounds"):  # which names the store in the error
                 raise
         finally:
             if self.contents.state is not before:  # an interrupt may come after the transaction
