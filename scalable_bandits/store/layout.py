@@ -138,14 +138,12 @@ def described_arrays(value: Any) -> list[dict[str, Any]]:
 
 def check_room(location: Location, fields: Sequence[Field], rounds: int, argument: str) -> None:
     """Raise ValueError, which names the user's argument, if so many more rounds need more room than there is."""
-    needed = rounds * sum(8 * math.prod(field.shape) for field in fields) * LEAST_SHARE
+    from rich.filesize import decimal
+
+    needed = int(rounds * sum(8 * math.prod(field.shape) for field in fields) * LEAST_SHARE)
     free = location.free()
     if free is not None and needed > free:
-        given = f"{rounds:,} more rounds, which need at least {_size(needed)}"
-        checks.refuse(argument, given, f"no more than fit into the {_size(free)} that are free at {location.name}")
-
-
-def _size(count: float) -> str:
-    """Return a number of bytes in a unit that suits it."""
-    power = max(min(int(math.log10(max(count, 1.0)) // 3), 6), 2)
-    return f"{count / 1000.0**power:,.3g} {('', 'kB', 'MB', 'GB', 'TB', 'PB', 'EB')[power]}"
+        given = f"{rounds:,} more rounds, which need at least {decimal(needed, precision=2)}"
+        checks.refuse(
+            argument, given, f"no more than fit into the {decimal(free, precision=2)} that are free at {location.name}"
+        )

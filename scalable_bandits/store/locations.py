@@ -243,9 +243,8 @@ class Location:
 
     def clear(self) -> None:
         """Remove what an interrupted creation left, but for the lock."""
-        self.remove_partial_files()
         for key in self.files():
-            if "/" in key and key not in (LOCK, OWNER):
+            if key.endswith(".partial") or ("/" in key and key not in (LOCK, OWNER)):
                 sync(self.store.delete(key))
 
     def remove_partial_files(self) -> int:

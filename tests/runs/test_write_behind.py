@@ -198,7 +198,7 @@ def test_a_horizon_that_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """Both figures, before anything is written; what fits is played, and may not be extended beyond."""
     place = tmp_path / "a folder" / "run"
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10**9, 0, 2_000_000))
-    with pytest.raises(ValueError, match=r"horizon: got '200,000 more rounds, which need at least 3.84 MB'.* 2 MB "):
+    with pytest.raises(ValueError, match=r"horizon: got '200,000 more rounds, which need at least 3.84 MB'.* 2.00 MB "):
         sb.simulate(policy(), FUNCTION, 200_000, store=place)
     assert not place.parent.exists()
     sb.simulate(policy(), FUNCTION, 1000, store=place)
