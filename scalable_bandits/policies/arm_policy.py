@@ -198,19 +198,9 @@ class ArmPolicy(Policy):
         return Observations(self._domain.points(arms), self._arms.sums[arms] / weights, self.regularization / weights)
 
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
-        try:
-            arms = self._domain.find(points)
-        except ValueError:  # some are no candidates
-            arms = np.array([self._find(point) for point in points])
+        arms = self._domain.find(points)
         known = (arms >= 0) & ~np.isnan(self._arms.means[arms])
         return np.where(known, self._arms.means[arms], np.nan), np.where(known, self._arms.stds[arms] ** 2, np.inf)
-
-    def _find(self, point: Floats) -> int:
-        """Return the number of the arm at a point (d,); -1 for a point that is no candidate."""
-        try:
-            return int(self._domain.find(point[None])[0])
-        except ValueError:
-            return -1
 
     def recommended(self) -> Indices:
         """Return the numbers (k,) of the arms of which the recommendation is one: those with observations."""

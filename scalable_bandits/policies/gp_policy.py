@@ -307,7 +307,7 @@ class GaussianProcessPolicy(Policy):
             means = checks.finite("prior_mean", self.prior_mean(points))
         else:
             given = np.asarray(self.prior_mean)
-            means = given[self._domain.find(points)] if given.ndim else given
+            means = given[self._domain.finite.index(points)] if given.ndim else given
         if means.shape not in ((), (len(points),)):
             checks.refuse("prior_mean", f"values of shape {means.shape}", f"({len(points)},), one for each point")
         return np.broadcast_to(self.oriented(means), (len(points),)).astype(np.float64)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -307,8 +307,20 @@ class FiniteSpace(Space):
         """Return the coordinates (k, d), float64, of some candidates, or of all, in units of x."""
 
     @abstractmethod
+    def find(self, points: Floats) -> Indices:
+        """Return the numbers (k,) of the candidates at points (k, d), the first at each; -1 where there is none."""
+
     def index(self, x: ArrayLike) -> Indices:
         """Return the numbers (k,) of the candidates at points x; ValueError for a point that is not a candidate."""
+        points, _ = self.parse(x)
+        found = self.find(points)
+        if (found < 0).any():
+            self.refuse_point(points[found < 0][0])
+        return found
+
+    def refuse_point(self, point: Floats) -> NoReturn:
+        """Raise a ValueError for a point (d,) that is not a candidate."""
+        checks.refuse("x", point.tolist(), f"one of the {self.size:,} candidates of the space, exactly")
 
     def matching(self, context: Mapping[Any, Any]) -> NDArray[np.bool_]:
         """Return the mask of the candidates that have given coordinates, or values of parameters.

@@ -96,11 +96,11 @@ class Domain(ABC):
 
     @abstractmethod
     def find(self, points: Floats) -> Indices:
-        """Return the numbers (k,) of points (k, d), -1 for points without a number; ValueError outside the space."""
+        """Return the numbers (k,) of points (k, d), -1 for points without one; ValueError outside a whole box."""
 
     @abstractmethod
     def grown(self, points: Floats) -> Domain:
-        """Return the domain with more points (k, d), which get the next numbers."""
+        """Return the domain with more points (k, d), which get the next numbers; ValueError outside the space."""
 
     def placed(self, candidates: Indices, points: Floats) -> Domain:
         """Return the domain in which points (k, d) have the numbers (k,) of an earlier process."""
@@ -144,10 +144,10 @@ class FiniteDomain(Domain):
         return left
 
     def find(self, points: Floats) -> Indices:
-        return self.numbered.index(points)
+        return self.numbered.find(points)
 
     def grown(self, points: Floats) -> Domain:
-        raise AssertionError("a finite space has all its points")
+        self.numbered.refuse_point(points[0])  # a finite space has all its points
 
     def canonical(self, candidate: int) -> int:
         return self.numbered.canonical(candidate)
@@ -165,11 +165,8 @@ class CandidateSet(FiniteDomain):
         _refuse_context(context)
         return super().allowed(available)
 
-    def find(self, points: Floats) -> Indices:
-        return self.numbered.find(self.space.check(points))
-
     def grown(self, points: Floats) -> CandidateSet:
-        return CandidateSet(self.space, self.numbered.grown(points), self.choosable)
+        return CandidateSet(self.space, self.numbered.grown(self.space.check(points)), self.choosable)
 
 
 class WholeBox(Domain):

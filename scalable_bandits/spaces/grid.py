@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import math
-from typing import Any
+from typing import Any, NoReturn
 
 import attrs
 import numpy as np
@@ -61,6 +60,11 @@ class Grid(FiniteSpace):
         Number of points along each dimension: one integer for all, or one for each. In a dimension of one point, that
         is the lower end.
 
+    Attributes
+    ----------
+    sides : tuple of int
+        Number of points along each dimension.
+
     Raises
     ------
     ValueError
@@ -76,10 +80,13 @@ class Grid(FiniteSpace):
 
     bounds: Bounds = attrs.field(converter=frozen_bounds)
     shape: int | tuple[int, ...] = attrs.field(converter=_frozen_shape)
+    sides: tuple[int, ...] = attrs.field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         if isinstance(self.shape, tuple) and len(self.shape) != len(self.bounds):
             checks.refuse("shape", self.shape, f"one number, or {len(self.bounds)} (the number of bounds)")
+        sides = self.shape if isinstance(self.shape, tuple) else (self.shape,) * len(self.bounds)
+        object.__setattr__(self, "sides", sides)
         if len(set(self.sides)) == 1:
             object.__setattr__(self, "shape", self.sides[0])  # so that equal grids compare equal
         if self.size >= 2**62:
@@ -88,11 +95,6 @@ class Grid(FiniteSpace):
     @property
     def dimension(self) -> int:
         return len(self.bounds)
-
-    @property
-    def sides(self) -> tuple[int, ...]:
-        """Number of points along each dimension."""
-        return self.shape if isinstance(self.shape, tuple) else (self.shape,) * len(self.bounds)
 
     @property
     def box(self) -> Floats:
@@ -134,21 +136,23 @@ class Grid(FiniteSpace):
 
     def _coordinate(self, dimension: int, coordinate: float) -> NDArray[np.bool_]:
         axis = Grid([self.bounds[dimension]], self.sides[dimension])
-        along = np.zeros(self.sides[dimension], dtype=np.bool_)
-        with contextlib.suppress(ValueError):  # no candidate has it
-            along[axis.index(coordinate)] = True
+        along = np.arange(self.sides[dimension]) == axis.find(np.array([[coordinate]]))
         shape = [-1 if k == dimension else 1 for k in range(self.dimension)]
         return np.broadcast_to(along.reshape(shape), self.sides).ravel()
 
-    def index(self, x: ArrayLike) -> Indices:
-        points, _ = self.parse(x)
+    def find(self, points: Floats) -> Indices:
         low, step, last = _frame(self.bounds, self.sides)
         with np.errstate(over="ignore", invalid="ignore"):  # points far outside overflow
             steps = (points - low) / step
             nearest = np.rint(steps)
             rounding = ROUNDING * np.abs(points) / step
             good = (np.abs(steps - nearest) <= 1e-6 + rounding) & (nearest >= 0) & (nearest <= last)
-        if not good.all():
-            allowed = f"a point of the grid of {'x'.join(map(str, self.sides))} points in {self.bounds}"
-            checks.refuse("x", points[~good.all(axis=1)][0].tolist(), allowed)
-        return np.ravel_multi_index(tuple(nearest.astype(np.int64).T), self.sides).astype(np.int64, copy=False)
+        if good.all():
+            return np.ravel_multi_index(tuple(nearest.astype(np.int64).T), self.sides).astype(np.int64, copy=False)
+        found, known = np.full(len(points), -1), good.all(axis=1)
+        found[known] = np.ravel_multi_index(tuple(nearest[known].astype(np.int64).T), self.sides)
+        return found
+
+    def refuse_point(self, point: Floats) -> NoReturn:
+        sides = "x".join(map(str, self.sides))
+        checks.refuse("x", point.tolist(), f"a point of the grid of {sides} points in {self.bounds}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import attrs
 import numpy as np
@@ -68,17 +68,7 @@ class Points(FiniteSpace):
     def points(self, candidates: ArrayLike | None = None) -> Floats:
         return self.array if candidates is None else self.array[np.asarray(candidates, dtype=np.int64)]
 
-    def index(self, x: ArrayLike) -> Indices:
-        points, _ = self.parse(x)
-        found = self.find(points)
-        if (found < 0).any():
-            checks.refuse(
-                "x", points[found < 0][0].tolist(), f"one of the {self.size} candidates of the space, exactly"
-            )
-        return found
-
     def find(self, points: Floats) -> Indices:
-        """Return the numbers (k,) of the candidates at points (k, d); -1 where there is no candidate."""
         if not self._rows:
             for i in range(self.size - 1, -1, -1):
                 self._rows[self.array[i].tobytes()] = i
@@ -140,13 +130,13 @@ class Arms(FiniteSpace):
         numbers = np.arange(self.count) if candidates is None else np.asarray(candidates)
         return numbers.astype(np.float64)[:, None]
 
-    def index(self, x: ArrayLike) -> Indices:
-        points, _ = self.parse(x)
+    def find(self, points: Floats) -> Indices:
         arms = points[:, 0]
-        bad = (arms != np.floor(arms)) | (arms < 0) | (arms >= self.count)
-        if bad.any():
-            checks.refuse("x", arms[bad][0].item(), f"an arm number from 0 to {self.count - 1}")
-        return arms.astype(np.int64)
+        known = (arms == np.floor(arms)) & (arms >= 0) & (arms < self.count)
+        return np.where(known, arms, -1.0).astype(np.int64)
+
+    def refuse_point(self, point: Floats) -> NoReturn:
+        checks.refuse("x", point.item(), f"an arm number from 0 to {self.count - 1}")
 
     @property
     def axes(self) -> tuple[Axis, ...]:

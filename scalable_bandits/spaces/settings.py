@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import attrs
 import numpy as np
@@ -111,12 +111,11 @@ class Settings(NamedSpace, FiniteSpace):
     def points(self, candidates: ArrayLike | None = None) -> Floats:
         return self._rows.points(candidates)
 
-    def index(self, x: Any) -> Indices:
-        points, _ = self.parse(x)
-        found = self._rows.find(points)
-        if (found < 0).any():
-            checks.refuse("x", self.argument(points[found < 0][0]), f"one of the {self.size:,} settings of the space")
-        return found
+    def find(self, points: Floats) -> Indices:
+        return self._rows.find(points)
+
+    def refuse_point(self, point: Floats) -> NoReturn:
+        checks.refuse("x", self.argument(point), f"one of the {self.size:,} settings of the space")
 
     @property
     def distinct(self) -> bool:

@@ -35,8 +35,9 @@ def test_candidates_of_a_finite_domain(name):
 
 def test_a_finite_space_has_all_its_points():
     for name in ("grid", "arms"):
+        assert domains()[name].find(np.full((1, domains()[name].space.dimension), 0.123)).tolist() == [-1]
         with pytest.raises(ValueError, match="x: got"):
-            domains()[name].find(np.full((1, domains()[name].space.dimension), 0.123))
+            domains()[name].grown(np.full((1, domains()[name].space.dimension), 0.123))
 
 
 @pytest.mark.parametrize("name", ["set", "box"])
@@ -55,9 +56,11 @@ def test_points_of_a_box_get_the_next_numbers(name, points):
 
 
 def test_outside_of_a_box():
-    for name in ("set", "box"):
+    outside, candidates, box = np.array([[0.5, 3.0]]), domains()["set"], domains()["box"]
+    assert candidates.find(outside).tolist() == [-1]
+    for refusing in (candidates.grown, box.find):
         with pytest.raises(ValueError, match="a point inside the bounds"):
-            domains()[name].find(np.array([[0.5, 3.0]]))
+            refusing(outside)
 
 
 def test_a_whole_box_is_not_restricted():
