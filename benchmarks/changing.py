@@ -62,7 +62,7 @@ class Naive:
 
     def __init__(self, policy: sb.Policy, process: sb.AutoregressiveProcess):
         self.policy, self.process = policy, process
-        self.points = policy.finite_space.points()
+        self.points = policy.domain.points()
 
     def block(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         """Matern 3/2 covariances."""

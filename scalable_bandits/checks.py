@@ -215,20 +215,16 @@ def finite(name: str, value: ArrayLike, ndim: int | None = None) -> Floats:
         refuse(name, value, "finite numbers")
     except (TypeError, ValueError):
         refuse(name, value, "numbers")
-    if not isinstance(value, float) and _has_strings(np.asarray(value)):
-        refuse(name, value, "numbers")  # numpy converts strings such as "1.5"
+    if array is not value and not isinstance(value, float):  # numpy converts strings such as "1.5"
+        given = np.asarray(value)
+        objects = given.flat if given.dtype.kind == "O" else ()
+        if given.dtype.kind in "UST" or any(isinstance(each, str | bytes) for each in objects):
+            refuse(name, value, "numbers")
     if ndim is not None and array.ndim != ndim:
         refuse(name, f"an array of shape {array.shape}", f"{ndim} dimension(s)")
     if not np.isfinite(array).all():
         refuse(name, value if array.size < 10 else array[~np.isfinite(array)][0], "finite numbers")
     return array
-
-
-def _has_strings(array: NDArray[Any]) -> bool:
-    """Return whether an array contains strings or bytes."""
-    return array.dtype.kind in "UST" or (
-        array.dtype.kind == "O" and any(isinstance(each, str | bytes) for each in array.flat)
-    )
 
 
 def frozen(array: Floats) -> Floats:

@@ -90,7 +90,7 @@ def _policies() -> Iterator[Policy]:
 def _run(policy: Policy) -> None:
     """Ask and tell a policy for some rounds, with availability and pending points, and play some in a loop."""
     whole = policy.domain.whole_box
-    half = None if whole else np.arange(policy.finite_space.size // 2)
+    half = None if whole else np.arange(policy.domain.size // 2)
     for t in range(4 if whole else ROUNDS):
         asked = policy.ask(available=half) if t % 3 == 0 else policy.ask()
         if t % 5 == 0:
@@ -99,4 +99,4 @@ def _run(policy: Policy) -> None:
         policy.tell(asked, float(np.sin(3.0 * np.sum(asked))))
     policy.best()
     if not whole:
-        policy.play(np.zeros(policy.finite_space.size), np.zeros(3))
+        policy.play(np.zeros(policy.domain.size), np.zeros(3))

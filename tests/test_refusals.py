@@ -117,10 +117,10 @@ CALLS: dict[str, tuple[str, Callable[[Policy, Place], object]]] = {
     "n text": ("n", lambda p, s: p.ask("2")),
     "n True": ("n", lambda p, s: p.ask(True)),
     "available empty": ("available", lambda p, s: p.ask(available=[])),
-    "available all False": ("available", lambda p, s: p.ask(available=np.zeros(p.finite_space.size, dtype=bool))),
+    "available all False": ("available", lambda p, s: p.ask(available=np.zeros(p.domain.size, dtype=bool))),
     "available short mask": ("available", lambda p, s: p.ask(available=np.ones(3, dtype=bool))),
-    "available long mask": ("available", lambda p, s: p.ask(available=np.ones(p.finite_space.size + 1, dtype=bool))),
-    "available past the end": ("available", lambda p, s: p.ask(available=[0, p.finite_space.size])),
+    "available long mask": ("available", lambda p, s: p.ask(available=np.ones(p.domain.size + 1, dtype=bool))),
+    "available past the end": ("available", lambda p, s: p.ask(available=[0, p.domain.size])),
     "available negative": ("available", lambda p, s: p.ask(available=[-1, 0])),
     "available floats": ("available", lambda p, s: p.ask(available=[0.0, 1.0])),
     "available table": ("available", lambda p, s: p.ask(available=[[0, 1]])),
@@ -167,7 +167,7 @@ CALLS: dict[str, tuple[str, Callable[[Policy, Place], object]]] = {
 
 def not_pending(policy: Policy) -> Any:
     """A candidate, of many where there are, that is not waiting."""
-    space = policy.finite_space
+    space = policy.domain.numbered
     if not space.size:  # of a whole box nothing was visited
         return [0.5, 0.5]
     waiting = [np.ravel(x).tolist() for x in policy.pending]
@@ -208,12 +208,12 @@ class TestRefusedCalls:
         """Abandoning a point of a box that nobody asked for, or looking at one, adds no candidate."""
         policy = make(name, PLACES["box"])
         play(policy, 2)
-        candidates = policy.finite_space
+        candidates = policy.domain.numbered
         policy.posterior([0.123, 0.456])
-        assert policy.finite_space == candidates
+        assert policy.domain.numbered == candidates
         with pytest.raises(ValueError, match=r"^x: got .*; allowed: a pending point"):
             policy.abandon([0.123, 0.456])
-        assert policy.finite_space == candidates
+        assert policy.domain.numbered == candidates
 
 
 class TestRefusedLate:
@@ -229,7 +229,7 @@ class TestRefusedLate:
 
         with pytest.raises(ValueError, match=r"^prior_mean: got"):
             make_and_tell()
-        assert all(policy.finite_space.size == 64 for policy in held)
+        assert all(policy.domain.size == 64 for policy in held)
 
     @pytest.mark.parametrize("place", ["box", "whole box"])
     def test_prior_mean_that_fails_at_another_point(self, place: str) -> None:

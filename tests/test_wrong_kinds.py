@@ -303,7 +303,7 @@ CUBE = sb.Grid([[0, 1]] * 3, 3)
         (lambda: sb.TableEnvironment(sb.Points([0.0, 0.0]), [1.0, 2.0]), "values"),
         (lambda: sb.environments.empirical_covariance([[1.0]]), "readings"),
         (lambda: sb.Prior("a", KERNEL, lambda x, t: np.zeros(2)).mean_at(np.zeros((3, 1)), 1, GRID), "mean"),
-        (lambda: fresh().allowed(np.zeros(5, bool)), "available"),
+        (lambda: fresh().domain.allowed(np.zeros(5, bool)), "available"),
         (lambda: sb.PhasedElimination(GRID, KERNEL, horizon=9, engine="sketched"), "engine"),
         (lambda: sb.PhasedElimination(GRID, KERNEL, horizon=9, refit=3), "refit"),
         (lambda: UNSURE.posterior([0.0], prior="c"), "prior"),

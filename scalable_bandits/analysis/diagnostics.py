@@ -103,7 +103,7 @@ def coverage(policy: Policy, environment: Environment, run: Trajectory, points: 
     """
     checks.kind("policy", policy, Policy, "a policy")
     checks.kind("environment", environment, Environment, "an environment on a finite space")
-    space, points = policy.finite_space, checks.integer("points", points, 1)
+    space, points = policy.domain.numbered, checks.integer("points", points, 1)
     if environment.space.finite is None:
         checks.refuse("environment", environment, "an environment on a finite space")
     _check_run(run)
@@ -147,7 +147,7 @@ def plays_over_rounds(policy: UnknownPriorPolicy, run: Trajectory) -> tuple[Floa
     checks.kind("policy", policy, UnknownPriorPolicy, "a policy with several priors, such as PEGPUCB")
     _check_run(run)
     copy = attrs.evolve(policy)
-    x = policy.finite_space.x_of(run.candidate)
+    x = policy.domain.numbered.x_of(run.candidate)
     history = [copy.plays]
     for point, y in zip(x, run.y, strict=True):
         copy.tell(point, float(y))
@@ -219,7 +219,7 @@ def lattice(policy: Policy, side: int) -> tuple[NDArray[Any], tuple[int, ...] | 
     checks.kind("policy", policy, Policy, "a policy")
     space = policy.space
     if not space.has_coordinates:
-        return policy.finite_space.x_of(), None
+        return policy.domain.numbered.x_of(), None
     if space.dimension not in (1, 2):
         checks.refuse(
             "policy", f"{space.dimension} dimensions", "a policy on a space of one or two dimensions, or arms"
@@ -228,5 +228,5 @@ def lattice(policy: Policy, side: int) -> tuple[NDArray[Any], tuple[int, ...] | 
     if space.box is not None:
         drawn = Grid(space.box, side)
         return drawn.points(), drawn.sides
-    points = policy.finite_space.points()
+    points = policy.domain.points()
     return (np.sort(points, axis=0) if space.dimension == 1 else points), None

@@ -187,7 +187,7 @@ def partition(
     _cells(policy, low, high, ax)
     if candidates is not None:
         distinct, counts = np.unique(candidates, return_counts=True)
-        points = policy.finite_space.points(distinct)
+        points = policy.domain.points(distinct)
         sizes = 2.0 + 5.0 * np.log10(counts) ** 2
         ax.scatter(points[:, 0], points[:, 1], s=sizes, color=COLOURS[1], edgecolor="white", linewidth=0.3, zorder=3)
     span = high - low

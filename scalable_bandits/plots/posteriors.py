@@ -132,7 +132,7 @@ def index(policy: Policy, run: Trajectory | None = None, ax: Axes | None = None)
     ax.plot(x, values, "-" if policy.space.has_coordinates else "o", color=COLOURS[2], linewidth=1.8)
     star(ax, x[top], values[top], label="maximum")
     if run is not None and policy.space.has_coordinates:
-        played = policy.finite_space.points(run.candidate)[:, 0]
+        played = policy.domain.points(run.candidate)[:, 0]
         ax.plot(played, np.full(len(played), 0.02), "|", color=COLOURS[1], transform=ax.get_xaxis_transform(),
                 label="chosen")  # fmt: skip
     ax.legend(frameon=False, fontsize=8.5)
@@ -162,7 +162,7 @@ def _line(
             where, f, _ = function_at(environment, policy.rounds + 1, SIDES[1])
             order = np.argsort(where[:, 0])
             ax.plot(where[order, 0], f[order], color="black", linewidth=1.3, linestyle=":", label="f")
-    told = policy.observations if run is None else (policy.finite_space.points(run.candidate), run.y)
+    told = policy.observations if run is None else (policy.domain.points(run.candidate), run.y)
     if told is not None and len(told[0]):
         ax.plot(told[0][:, 0], told[1], "o", color=COLOURS[1], markersize=4, markeredgecolor="white",
                 markeredgewidth=0.4, label="observations", zorder=3)  # fmt: skip
@@ -204,7 +204,7 @@ def _surface(points: Floats, shape: tuple[int, ...] | None, values: Floats, name
 def _chosen(policy: Policy, run: Trajectory) -> tuple[Floats, Indices]:
     """Return the distinct points (k, d) of a run, and how many rounds chose each (k,)."""
     distinct, counts = np.unique(run.candidate, return_counts=True)
-    return policy.finite_space.points(distinct), counts
+    return policy.domain.points(distinct), counts
 
 
 def _dots(policy: Policy, points: Floats, counts: NDArray[Any], ax: Axes) -> None:

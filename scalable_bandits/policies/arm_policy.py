@@ -171,7 +171,7 @@ class ArmPolicy(Policy):
             checks.refuse("space", self.space, f"a finite space for {type(self).__name__}, {allowed}")
         super().__attrs_post_init__()
         if not self.space.finite.distinct:
-            self._first = np.array([self.domain.canonical(i) for i in range(self.domain.size)])
+            self._first = np.array([self.space.finite.canonical(i) for i in range(self.domain.size)])
         arms = np.arange(self.domain.size) if self._first is None else np.unique(self._first)
         self._arms = ArmStatistics(self.domain.size, self.regularization, *self.prior())
         self._turns = Turns(arms, self.domain.size, self.seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -13,7 +14,6 @@ from numpy.typing import ArrayLike
 
 from scalable_bandits import checks, specification
 from scalable_bandits.checks import Floats
-from scalable_bandits.policies.locking import Lock, locked
 from scalable_bandits.policies.measurements import Measuring
 from scalable_bandits.policies.pending import AllFailed, PendingPoints, PointNotPending
 from scalable_bandits.posteriors.placement import Executor, executor
@@ -30,7 +30,7 @@ from scalable_bandits.posteriors.state import (
 )
 from scalable_bandits.randomness import derived_seed, generator
 from scalable_bandits.spaces import Domain, Indices, Mask, Space, make_domain
-from scalable_bandits.spaces.domain import CANDIDATES, NumberedPoints
+from scalable_bandits.spaces.domain import CANDIDATES
 
 
 class Best(NamedTuple):
@@ -74,6 +74,7 @@ class Recorder(Protocol):
 
 
 MOST_DRAWS = 100  # random points that are tried where the chosen one is excluded
+_UNCHECKED = attrs.setters.NO_OP  # of what changes in every round
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -149,17 +150,16 @@ class Policy(AbstractContextManager[Any]):
         default=None, converter=checks.to_int, validator=checks.whole(1, optional=True)
     )
     on: Any = attrs.field(default=None, repr=False)
-    rounds: int = attrs.field(default=0, init=False, on_setattr=attrs.setters.NO_OP)
+    rounds: int = attrs.field(default=0, init=False, on_setattr=_UNCHECKED)
     failures: int = attrs.field(default=0, init=False, repr=False)
-    _lock: Lock = attrs.field(init=False, factory=Lock, repr=False)
+    _lock: threading.RLock = attrs.field(factory=threading.RLock, init=False, repr=False)
     _domain: Domain = attrs.field(init=False, repr=False)
     _executor: Executor = attrs.field(init=False, repr=False)
     _measuring: Measuring = attrs.field(init=False, repr=False)
-    _pending: PendingPoints = attrs.field(init=False, factory=PendingPoints, repr=False)
-    _recorder: Recorder | None = attrs.field(init=False, default=None, repr=False)
-    _asked: bool = attrs.field(
-        init=False, default=True, repr=False
-    )  # whether the point that `learn` gets was asked for
+    _pending: PendingPoints = attrs.field(factory=PendingPoints, init=False, repr=False, on_setattr=_UNCHECKED)
+    _recorder: Recorder | None = attrs.field(default=None, init=False, repr=False)
+    # Whether the point that `learn` gets was asked for.
+    _asked: bool = attrs.field(default=True, init=False, repr=False, on_setattr=_UNCHECKED)
 
     def __attrs_post_init__(self) -> None:
         if self.minimize and type(self).best is not Policy.best:
@@ -275,11 +275,6 @@ class Policy(AbstractContextManager[Any]):
         return self.rounds + len(self._pending.numbers) + 1
 
     @property
-    def finite_space(self) -> NumberedPoints:
-        """Points by number: `space` itself if it is finite, the candidate set of a box, or the points visited."""
-        return self._domain.numbered
-
-    @property
     def domain(self) -> Domain:
         """Numbered points that may be played or told."""
         return self._domain
@@ -293,10 +288,6 @@ class Policy(AbstractContextManager[Any]):
     def recorded(self) -> bool:
         """Whether a recorder is attached."""
         return self._recorder is not None
-
-    def allowed(self, available: ArrayLike | None, context: Mapping[int, float] | None = None) -> Mask | None:
-        """Return the mask (size,) of the candidates that may be chosen, or None for all; arguments as in `ask`."""
-        return self._domain.allowed(available, context)
 
     @property
     def pending(self) -> list[Any]:
@@ -329,7 +320,7 @@ class Policy(AbstractContextManager[Any]):
             If n < 1, or no candidate is available or has the context; the policy is unchanged then.
         """
         count = 1 if n is None else checks.integer("n", n, 1)
-        with self._lock.held:
+        with self._lock:
             allowed = self._domain.allowed(available, context)
             domain, pending, asked = self._domain, self._pending, []
             try:
@@ -362,7 +353,7 @@ class Policy(AbstractContextManager[Any]):
         """Return the number of a chosen point; a new point (d,) of a whole box gets the next one."""
         if isinstance(chosen, np.ndarray):
             return int(self._number_points(chosen[None])[0])
-        return self._domain.canonical(int(chosen))
+        return self._domain.numbered.canonical(int(chosen))
 
     def _propose_another(self, allowed: Mask | None) -> int:
         """Return the number of the next point, which is not an excluded one."""
@@ -399,7 +390,7 @@ class Policy(AbstractContextManager[Any]):
         ValueError
             If a point, a value or a noise is invalid, or the lengths differ; the policy is unchanged then.
         """
-        with self._lock.held:
+        with self._lock:
             self._tell(None, x, y, noise)
 
     def _tell(self, asked: bool | None, x: ArrayLike, y: ArrayLike, noise: ArrayLike | None) -> None:
@@ -425,11 +416,6 @@ class Policy(AbstractContextManager[Any]):
         """Warn, once, if double precision cannot carry a posterior of so many rounds that all count."""
         self._measuring.expect_rounds(rounds)
 
-    def _expect_variance(self, largest: float) -> None:
-        """Refuse a lambda that the largest prior variance's rounding hides; warn if the horizon is too long."""
-        self._measuring.expect_variance(largest, self.forgets)
-        self._measuring.expect_rounds(self.horizon or 0)
-
     @property
     def forgets(self) -> bool:
         """Whether observations count for some rounds only, or ever less."""
@@ -437,16 +423,17 @@ class Policy(AbstractContextManager[Any]):
 
     def observe(self, candidate: int, y: float, noise_variance: float | None = None) -> None:
         """Add an observation without checks, of noise variance lambda by default; simulations call it, not `tell`."""
-        pending, self._pending = self._pending, self._pending.settled(candidate)
+        pending = self._pending
+        if pending.asked or pending.excluded:
+            self._pending = pending.settled(candidate)
         try:
             variance = self.regularization if noise_variance is None else noise_variance
-            self.learn(candidate, self.oriented(y), variance)
+            self.learn(candidate, 0.0 - y if self.minimize else y, variance)
         except BaseException:  # lost workers or Ctrl-C: the point stays pending, for another `tell`
             self._pending = pending
             raise
         self.rounds += 1
 
-    @locked
     def tell_failure(self, x: ArrayLike, error: str = "") -> None:
         """Tell that the evaluation of a point failed: it is no longer pending, and is not chosen again.
 
@@ -464,18 +451,19 @@ class Policy(AbstractContextManager[Any]):
         ValueError
             If x is not one point of the space, or the error is not text; the policy is unchanged then.
         """
-        points, _ = self.space.parse(x)
-        if len(points) != 1:
-            checks.refuse("x", x, "one point")
-        checks.kind("error", error, str, "text")
-        with self._unchanged_by_errors():
-            candidate = int(self._number_points(points)[0])
-            left = self._pending.settled(candidate)
-            if self._recorder is not None:
-                self._recorder.failed(candidate, points[0], error, left.numbers)
-        self._pending = left
-        self.failures += 1
-        self.learn_failure(candidate)
+        with self._lock:
+            points, _ = self.space.parse(x)
+            if len(points) != 1:
+                checks.refuse("x", x, "one point")
+            checks.kind("error", error, str, "text")
+            with self._unchanged_by_errors():
+                candidate = int(self._number_points(points)[0])
+                left = self._pending.settled(candidate)
+                if self._recorder is not None:
+                    self._recorder.failed(candidate, points[0], error, left.numbers)
+            self._pending = left
+            self.failures += 1
+            self.learn_failure(candidate)
 
     def learn_failure(self, candidate: int) -> None:
         """Avoid a candidate whose evaluation failed: it is not chosen again, and counts as pending when others are."""
@@ -494,7 +482,6 @@ class Policy(AbstractContextManager[Any]):
             vars(self).update(parts)
             raise
 
-    @locked
     def abandon(self, x: ArrayLike | None = None) -> None:
         """Remove pending points: all, or those at `x`; if one of these is not pending, ValueError and no change.
 
@@ -503,14 +490,15 @@ class Policy(AbstractContextManager[Any]):
         x
             Point (d,) or points (k, d); for `Arms` an arm number or (k,) arm numbers. Each occurrence removes one.
         """
-        numbers = self._pending.asked if x is None else self._domain.find(self.space.parse(x)[0]).tolist()
-        try:
-            left = self._pending.without(numbers)
-        except PointNotPending:
-            checks.refuse("x", x, f"a pending point; pending: {self.pending}")
-        if self._recorder is not None:
-            self._recorder.asked(left.numbers)
-        self._pending = left
+        with self._lock:
+            numbers = self._pending.asked if x is None else self._domain.find(self.space.parse(x)[0]).tolist()
+            try:
+                left = self._pending.without(numbers)
+            except PointNotPending:
+                checks.refuse("x", x, f"a pending point; pending: {self.pending}")
+            if self._recorder is not None:
+                self._recorder.asked(left.numbers)
+            self._pending = left
 
     def restore_pending(self, numbers: Sequence[int], reissue: bool) -> None:
         """Replace the pending candidates by those of an earlier process, which `ask` returns again if `reissue`."""
@@ -537,13 +525,12 @@ class Policy(AbstractContextManager[Any]):
         """Turn values (...,) in units of y into those that the model has, where larger is better; or back."""
         return 0.0 - values if self.minimize else values  # 0 stays 0, not -0
 
-    @locked
     def best(self) -> Best:
         """Return the recommendation after the observations so far."""
-        found = self.recommend()
+        with self._lock:
+            found = self.recommend()
         return found._replace(mean=self.oriented(found.mean))
 
-    @locked
     def posterior(self, x: ArrayLike) -> tuple[Any, Any]:
         """Return posterior mean and standard deviation of f at x; before the first `tell`, those of the prior.
 
@@ -562,9 +549,9 @@ class Policy(AbstractContextManager[Any]):
         ValueError
             If x is not finite, has another dimension than the space, or is not an arm.
         """
-        return self._described(x, self.moments)
+        with self._lock:
+            return self._described(x, self.moments)
 
-    @locked
     def interval(self, x: ArrayLike, level: float = 0.95) -> tuple[Any, Any]:
         """Return the central interval of the posterior of f at x.
 
@@ -592,27 +579,30 @@ class Policy(AbstractContextManager[Any]):
         level = checks.to_float(level)
         if not (isinstance(level, float) and 0.0 < level < 1.0):
             checks.refuse("level", level, "a number between 0 and 1, both excluded")
-        points, single = self.space.parse(x)
-        if not self.space.has_coordinates:
-            self.space.check(x)
-        ends = [self.oriented(end) for end in self.bounds(points, float(ndtri(0.5 + 0.5 * level)))]
+        points, single = self._described_points(x)
+        with self._lock:
+            ends = [self.oriented(end) for end in self.bounds(points, float(ndtri(0.5 + 0.5 * level)))]
         low, high = ends[::-1] if self.minimize else ends
         return (float(low[0]), float(high[0])) if single else (low, high)
 
-    def _described(self, x: ArrayLike, moments: Callable[[Floats], tuple[Floats, Floats]]) -> tuple[Any, Any]:
-        """Return mean and standard deviation in the shape of x, given a function from points (k, d) to moments."""
-        points, single = self.space.parse(x)
+    def _described_points(self, x: ArrayLike) -> tuple[Floats, bool]:
+        """Return points (k, d), not only candidates but no arms that do not exist, and whether x is a single one."""
         if not self.space.has_coordinates:
             self.space.check(x)
+        return self.space.parse(x)
+
+    def _described(self, x: ArrayLike, moments: Callable[[Floats], tuple[Floats, Floats]]) -> tuple[Any, Any]:
+        """Return mean and standard deviation in the shape of x, given a function from points (k, d) to moments."""
+        points, single = self._described_points(x)
         mean, variance = moments(points)
         mean, std = self.oriented(mean), np.sqrt(variance)
         return (float(mean[0]), float(std[0])) if single else (mean, std)
 
     @property
-    @locked
     def observations(self) -> Observations | None:
         """Observations in the posterior; None if the policy keeps no list of them or forgets gradually."""
-        found = self.learned_observations()
+        with self._lock:
+            found = self.learned_observations()
         return None if found is None else found._replace(y=self.oriented(found.y))
 
     # ---- as data: its parameters, and its state
@@ -670,8 +660,11 @@ class Policy(AbstractContextManager[Any]):
         self._recorder = recorder
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes of a copy: without the recorder, since a store has one writer."""
-        return {**vars(self), "_recorder": None, "on": self._executor.portable}
+        """Return the attributes of a copy: without the recorder, since a store has one writer, and without the lock."""
+        return {**vars(self), "_recorder": None, "_lock": None, "on": self._executor.portable}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.RLock())
 
     def close(self) -> None:
         """Delete the policy's shards on workers, and stop a cluster that was started for it.

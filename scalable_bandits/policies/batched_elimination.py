@@ -22,7 +22,6 @@ from scalable_bandits.formulas.information_gain import gain_exponent
 from scalable_bandits.formulas.whole import DIGITS, as_fraction, ceiling
 from scalable_bandits.policies.base import Best
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
-from scalable_bandits.policies.locking import locked
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.models.model import LazyModel
 from scalable_bandits.posteriors.state import StateEntry, number, value
@@ -222,10 +221,10 @@ class BatchedElimination(GaussianProcessPolicy):
         self._mask = np.zeros(self.domain.size, dtype=np.bool_)
         self._mask[candidates] = True
 
-    @locked
     def abandon(self, x: ArrayLike | None = None) -> None:
-        super().abandon(x)
-        self._late &= Counter(self._pending.asked)
+        with self._lock:
+            super().abandon(x)
+            self._late &= Counter(self._pending.asked)
 
     def learn_failure(self, candidate: int) -> None:
         super().learn_failure(candidate)

@@ -20,7 +20,6 @@ from scalable_bandits.policies.base import Best, Observations, Policy
 from scalable_bandits.policies.confidence import Confidence
 from scalable_bandits.policies.contradiction import FIRST_CHECK, AllMeasured, ContradictedModel, contradiction
 from scalable_bandits.policies.first_points import first_point
-from scalable_bandits.policies.measurements import Measuring
 from scalable_bandits.posteriors import (
     Acquisition,
     Engine,
@@ -172,14 +171,11 @@ class GaussianProcessPolicy(Policy):
             checks.refuse("prior_mean", self.prior_mean, "a number, or None, where no kernel is given")
         if self.space.named and not isinstance(self.prior_mean, float | None):
             checks.refuse("prior_mean", self.prior_mean, "a number on a space of named parameters")
-        if self.kernel is None:
-            if self.learns_noise:
-                self._measuring = Measuring(type(self).__name__, 1.0, 1.0, learned=True)
-            self._model = self._fresh_model()
-            return
-        some = self.space.encode(self._domain.sample(self.seed))
-        self._given_mean_at(some[:1])
-        self._expect_variance(float(self.prior_kernel.diagonal(some).max()))  # ValueError if it has too few arms
+        if self.kernel is not None:
+            some = self.space.encode(self._domain.sample(self.seed))
+            self._given_mean_at(some[:1])
+            largest = float(self.prior_kernel.diagonal(some).max())  # ValueError if it has too few arms
+            self._measuring.expect_variance(largest, self.forgets, self.horizon)
         self._model = self._fresh_model()
 
     def _fill_in(self) -> None:

@@ -211,7 +211,7 @@ class LBGPUCB(UnknownPriorPolicy):
         observed.add(candidate, y, noise_variance)
         gained = self._log_likelihood(prior, observed) - self._log_likelihood(self.priors[reference], observed)
         maker, state = self._maker(prior, self._domain.model_space), nested(observed=observed.state())
-        setup = functools.partial(PriorShard.take, state=state, size=self._domain.numbered.size)
+        setup = functools.partial(PriorShard.take, state=state, size=self._domain.size)
         self._source.add(number, maker, setup)  # lines 14-16
         self._shards.add(number)
         super().learn(candidate, y, noise_variance)

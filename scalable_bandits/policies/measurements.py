@@ -38,12 +38,11 @@ class Measuring:
     ----------
     policy
         Name of the policy's class, for messages.
-    scale
-        Sub-Gaussian constant R of a measurement whose noise is not given, in units of y.
-    variance
-        Noise variance lambda of such a measurement in the posterior, in squared units of y.
-    learned
-        Whether the model learns a factor of all noise variances, so that a measurement's own cannot be given.
+    noise
+        Sub-Gaussian constant R of a measurement whose noise is not given, in units of y; None if the model learns a
+        factor of all noise variances, so that a measurement's own cannot be given.
+    regularization
+        Noise variance lambda of such a measurement in the posterior, in squared units of y; None if it is learned.
 
     Attributes
     ----------
@@ -51,13 +50,16 @@ class Measuring:
         Largest prior variance in the space, in squared units of y; 0 where the prior is learned.
     """
 
-    def __init__(self, policy: str, scale: float, variance: float, learned: bool = False):
-        self.policy, self.scale, self.variance, self.learned = policy, scale, variance, learned
+    def __init__(self, policy: str, noise: float | None, regularization: float | None):
+        self.policy, self.learned = policy, noise is None
+        self.scale, self.variance = noise or 1.0, regularization or 1.0
+        if not SMALLEST <= self.variance <= 1.0 / SMALLEST:
+            checks.refuse("regularization", regularization, f"from {SMALLEST:.0e} to {1.0 / SMALLEST:.0e}")
         self.prior_variance = 0.0
         self._most_rounds = math.inf  # number that double precision carries
 
-    def expect_variance(self, largest: float, forgets: bool) -> None:
-        """Take note of the largest prior variance and of whether the posterior forgets.
+    def expect_variance(self, largest: float, forgets: bool, horizon: int | None) -> None:
+        """Take note of the largest prior variance, of whether the posterior forgets, and of the number of rounds.
 
         Raises
         ------
@@ -70,6 +72,7 @@ class Measuring:
         self.prior_variance = largest
         if largest and not forgets:
             self._most_rounds = self.variance / (CARRIED * largest)
+        self.expect_rounds(horizon or 0)
 
     def expect_rounds(self, rounds: int) -> None:
         """Warn, once, if double precision cannot carry a posterior of so many rounds that all count.
@@ -96,18 +99,16 @@ class Measuring:
             checks.refuse("y", f"shape {values.shape}", f"one value for each of the {len(points)} points")
         if np.abs(values).max() > LARGEST:
             checks.refuse("y", y, f"numbers up to {LARGEST:.0e} in size: squares of larger ones overflow")
-        scales = None
-        variances = np.full(len(points), self.variance)
-        if noise is not None:
-            if self.learned:
-                allowed = "None where the policy learns the noise; a policy made with noise= takes it"
-                checks.refuse("noise", noise, allowed)
-            scales = checks.finite("noise", noise)
-            if scales.shape not in ((len(points),), ()) or (scales <= 0).any():
-                checks.refuse("noise", noise, f"a positive number, or one for each of the {len(points)} points")
-            scales = np.broadcast_to(scales, (len(points),))
-            with np.errstate(over="ignore", under="ignore"):
-                variances *= (scales / self.scale) ** 2
+        if noise is None:
+            return Measurements(points, values.ravel(), None, np.full(len(points), self.variance))
+        if self.learned:
+            checks.refuse("noise", noise, "None where the policy learns the noise; a policy made with noise= takes it")
+        scales = checks.finite("noise", noise)
+        if scales.shape not in ((len(points),), ()) or (scales <= 0).any():
+            checks.refuse("noise", noise, f"a positive number, or one for each of the {len(points)} points")
+        scales = np.broadcast_to(scales, (len(points),))
+        with np.errstate(over="ignore", under="ignore"):
+            variances = self.variance * (scales / self.scale) ** 2
         floor = max(ROUNDING * self.prior_variance, SMALLEST)
         if variances.min() < floor:
             least = self.scale * (floor / self.variance) ** 0.5

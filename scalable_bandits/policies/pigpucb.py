@@ -138,7 +138,8 @@ class PiGPUCB(Policy):
         q = d * (d + 1) / (d * (d + 2) + 2 * nu)
         self._divisions = 1 if self.horizon is None else max(round(self.horizon ** (q / d)), 1)  # (1)
         self._partition: Partition | None = self._empty_partition()  # None after `_discard`
-        self._expect_variance(float(self.kernel.diagonal(self._domain.sample(self.seed)).max()))
+        largest = float(self.kernel.diagonal(self._domain.sample(self.seed)).max())
+        self._measuring.expect_variance(largest, self.forgets, self.horizon)
 
     def _empty_partition(self, remote: bool = True) -> Partition:
         log, tree = ObservationLog(), ArgmaxTree(self.rkhs_norm, self.noise)

@@ -120,13 +120,13 @@ class UnknownPriorPolicy(Policy):
         some = self.space.encode(self._domain.sample(self.seed))
         for prior in self.priors:
             prior.check(self.space)
-            check_engine(self.engine, self._domain.numbered.size, prior.kernel.epsilon, exact=True)
+            check_engine(self.engine, self._domain.size, prior.kernel.epsilon, exact=True)
             prior.mean_at(some[:1], 1, self._domain.model_space)
         largest = max(float(prior.on(self.space).kernel.diagonal(some).max()) for prior in self.priors)
         self.tally = Tally.of(len(self.priors), self._salt)
-        self._queried = np.zeros(self._domain.numbered.size, dtype=np.bool_)
+        self._queried = np.zeros(self._domain.size, dtype=np.bool_)
         self._make_shards(self._domain.model_space, {})
-        self._expect_variance(largest)
+        self._measuring.expect_variance(largest, self.forgets, self.horizon)
 
     def _make_shards(self, space: FiniteSpace, setups: Mapping[int, Setup]) -> None:
         """Make the models on a space, some of them with a function that restores or extends their state."""
@@ -336,7 +336,7 @@ class UnknownPriorPolicy(Policy):
     def recommend(self) -> Best:
         """Return the queried point of best posterior mean; before the first `tell`, of best prior mean."""
         mean, variance = self._mixture(self.belief(), PriorShard.moments, self.rounds + 1)
-        candidate, _ = choose(mean, self._salt, self._queried if self._queried.any() else self.allowed(None))
+        candidate, _ = choose(mean, self._salt, self._queried if self._queried.any() else self._domain.allowed(None))
         return Best(self._domain.value(candidate), float(mean[candidate]), float(np.sqrt(variance[candidate])))
 
     # ---- observations
@@ -389,7 +389,7 @@ class UnknownPriorPolicy(Policy):
 
     def extend(self, grown: Domain) -> None:
         """Replace the shards by shards on the larger candidate set."""
-        states, size = self._shards.ask(self._playing, PriorShard.state), self._domain.numbered.size
+        states, size = self._shards.ask(self._playing, PriorShard.state), self._domain.size
         setups = [functools.partial(PriorShard.take, state=state, size=size) for state in states]
         self._make_shards(grown.model_space, dict(zip(self._playing, setups, strict=True)))
         self._evaluate_means()

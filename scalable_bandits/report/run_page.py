@@ -204,7 +204,7 @@ def _posterior(run: StoredRun, policy: Policy | str) -> Section:
     """Draw posterior and index after the run; where the store alone does not suffice, say why."""
     if isinstance(policy, str):
         return Section("Posterior", [Block("text", text=f"Not drawn. {policy}")])
-    whole = Trajectory(policy.finite_space, 1, run, dict(run.specification))
+    whole = Trajectory(policy.domain.numbered, 1, run, dict(run.specification))
     drawn = []
     if isinstance(policy, UnknownPriorPolicy):
         timeline = plots.prior_timeline(policy, whole, new_axes(height=1.4 + 0.38 * len(policy.priors)))

@@ -57,12 +57,12 @@ class Play:
     def _make_value_function(self, rounds: int) -> Callable[[int, int], float]:
         """Return the function from candidate and round to f, by a table where there is one."""
         policy, environment = self.policy, self.environment
-        space = policy.finite_space
+        space = policy.domain.numbered
         if environment.changing and not policy.domain.whole_box:
             return lambda candidate, t: float(environment.table(t)[candidate])
 
         def evaluate(candidate: int, t: int = 0) -> float:  # the points of a whole box grow in number
-            return float(environment.evaluate(policy.finite_space.points([candidate]))[0])
+            return float(environment.evaluate(policy.domain.points([candidate]))[0])
 
         if policy.domain.whole_box or space.size > TABLE_LIMIT or not environment.tabulated:
             return evaluate
@@ -102,7 +102,7 @@ class Play:
         """
         series, stop = Series(count), time.perf_counter() + seconds
         alike = self._table is not None and self.environment.same_noise_everywhere
-        compiled = alike and self._unrestricted and self.policy.allowed(None) is None
+        compiled = alike and self._unrestricted and self.policy.domain.allowed(None) is None
         try:
             while series.done < count:
                 before = series.done
@@ -126,13 +126,13 @@ class Play:
         given = None  # all candidates
         if not self._unrestricted:
             given = environment.restricted(None if self.available is None else self.available(t), t)
-        candidate = policy.propose(policy.allowed(given))
+        candidate = policy.propose(policy.domain.allowed(given))
         width, gain = policy.width, policy.information_gain
         value = self._value_of(candidate, t)
         if environment.same_noise_everywhere:
             y = value + environment.noise_at(t)
         else:
-            y = environment.measured(policy.finite_space.points([candidate])[0], value, t)
+            y = environment.measured(policy.domain.points([candidate])[0], value, t)
         if not abs(y) <= LARGEST:  # also for NaN
             checks.refuse("environment", f"y = {y} in round {t}", f"finite numbers, up to {LARGEST:.0e} in size")
         moving = environment.changing or not self._unrestricted

@@ -125,4 +125,4 @@ def _in_memory(play: Play, horizon: int, progress: bool | Advance, keep: Keep, e
     series = pieces[0]
     if len(pieces) > 1:
         series = {name: np.concatenate([piece[name] for piece in pieces]) for name in series}
-    return Trajectory(policy.finite_space, first, series, specify(play.parts)[0])
+    return Trajectory(policy.domain.numbered, first, series, specify(play.parts)[0])

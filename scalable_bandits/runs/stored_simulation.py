@@ -84,7 +84,7 @@ class StoredSimulation:
             checkpoints.behind = None
             checkpoints.finish()
         found = ObservationStore.open(self.store.location)
-        return Trajectory(policy.finite_space, 1, found, found.specification)
+        return Trajectory(policy.domain.numbered, 1, found, found.specification)
 
     def _open(self) -> ObservationStore:
         """Open the store, or create it."""
@@ -148,7 +148,7 @@ class StoredSimulation:
 
     def _append(self, kept: Columns) -> None:
         """Append rounds to the store."""
-        self.store.append({**kept, "x": self.play.policy.finite_space.x_of(kept["candidate"])})
+        self.store.append({**kept, "x": self.play.policy.domain.numbered.x_of(kept["candidate"])})
 
     def _compare(self, kept: Columns) -> None:
         """Raise StoreError if rounds that were played again are not those in the store."""

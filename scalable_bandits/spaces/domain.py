@@ -110,10 +110,6 @@ class Domain(ABC):
         """Return the numbers (k,) of points of a whole box outside a mask (size,), without lost ones; else none."""
         return np.empty(0, dtype=np.int64)
 
-    def canonical(self, candidate: int) -> int:
-        """Return the first candidate at a candidate's point."""
-        return candidate
-
     @abstractmethod
     def draw_uniform(self, rng: np.random.Generator, allowed: Mask | None) -> int | Floats:
         """Draw a candidate's number, or a point (d,) of a whole box, uniformly from a mask (size,) or from all."""
@@ -148,9 +144,6 @@ class FiniteDomain(Domain):
 
     def grown(self, points: Floats) -> Domain:
         self.numbered.refuse_point(points[0])  # a finite space has all its points
-
-    def canonical(self, candidate: int) -> int:
-        return self.numbered.canonical(candidate)
 
     def draw_uniform(self, rng: np.random.Generator, allowed: Mask | None) -> int:
         return int(rng.integers(self.choosable) if allowed is None else rng.choice(np.flatnonzero(allowed)))
@@ -200,6 +193,10 @@ class WholeBox(Domain):
 
     def points(self, candidates: ArrayLike | None = None) -> Floats:
         return self._array if candidates is None else self._array[np.asarray(candidates, dtype=np.int64)]
+
+    def canonical(self, candidate: int) -> int:
+        """Return the number itself: no two are at one point; as of a finite space."""
+        return candidate
 
     def x_of(self, candidates: ArrayLike | None = None) -> Floats:
         """Return x (k, d) of some numbers, or of all; as of a finite space."""

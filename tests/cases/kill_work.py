@@ -140,7 +140,7 @@ def _simulate(work, place):
     run = sb.simulate(policy, make_environment(), work.rounds, keep=work.keep, **stored)
     names = ("candidate", "y", "value", "regret", "cumulative_regret", "width", "information_gain")
     kept = {} if run.complete else {"t": run.round}
-    return {**kept, **{name: getattr(run, name) for name in names}, "x": policy.finite_space.points(run.candidate)}
+    return {**kept, **{name: getattr(run, name) for name in names}, "x": policy.domain.points(run.candidate)}
 
 
 def ended_tickets(tickets):

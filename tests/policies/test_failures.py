@@ -86,7 +86,7 @@ def test_nearby_points_of_a_box_are_avoided():
         x = policy.ask()
         policy.tell(x, float(x[0])) if x[0] < 0.7 else policy.tell_failure(x)
     assert policy.failures
-    assert min(abs(policy.ask() - policy.finite_space.points([c]))[0, 0] for c in policy.pending_points.excluded) > 0.1
+    assert min(abs(policy.ask() - policy.domain.points([c]))[0, 0] for c in policy.pending_points.excluded) > 0.1
 
 
 @on(["points"], EVERY_POLICY)
@@ -103,7 +103,7 @@ def test_every_policy(name, space):
     assert set(twin.pending_points.excluded) == left_out
     assert twin.failures == policy.failures == 4
     asked = policy.ask(4)
-    assert not set(policy.finite_space.index(asked).tolist()) & left_out
+    assert not set(policy.domain.numbered.index(asked).tolist()) & left_out
     np.testing.assert_array_equal(twin.ask(4), asked)
 
 
@@ -135,7 +135,7 @@ class TestRefused:
             policy.tell_failure(x)
         with pytest.raises(OSError, match="disk full"):
             policy.tell_failure([0.123])
-        assert policy.finite_space.size == len(policy.pending) == 1
+        assert policy.domain.size == len(policy.pending) == 1
         assert policy.failures == 0
 
 

@@ -91,7 +91,7 @@ def told_arms(seed, count=12):
     """A policy and the oracle, told the same about arms; of the policy four points are pending, one of them twice."""
     problem = PROBLEMS["arms"]
     policy = CASES["igpucb"].make(problem, seed=seed, pending="sample", prior_mean=0.4)
-    gp = GP(problem.oracle, policy.finite_space.points(), 0.4)
+    gp = GP(problem.oracle, policy.domain.points(), 0.4)
     for arm in range(count):
         policy.tell(arm % 7, np.sin(arm))
         gp.observe(arm % 7, np.sin(arm), REGULARIZATION)
@@ -144,7 +144,7 @@ def test_choices_number_for_number(name):
     """Between one and six points are pending, in an order that changes; every choice is the oracle's."""
     problem, case = PROBLEMS["points"], CASES[name]
     policy, rng = case.make(problem, pending="sample"), np.random.default_rng(4)
-    gp, pending, played = GP(problem.oracle, policy.finite_space.points()), [], []
+    gp, pending, played = GP(problem.oracle, policy.domain.points()), [], []
     for t in range(45):
         known = naive.Bandit(gp, pending, REGULARIZATION, range(160), (SHARED["seed"], policy.round))
         index = case.indices(known, problem)

@@ -26,7 +26,7 @@ def both(horizon, space=SPACE, batches=None, delay=0.0, **options):
     )
     size = policy.domain.choosable
     oracle = batched.Batched(
-        naive_kernels.matern32(LENGTHSCALE), policy.finite_space.points()[:size], horizon=horizon, norm=NORM,
+        naive_kernels.matern32(LENGTHSCALE), policy.domain.points()[:size], horizon=horizon, norm=NORM,
         count=batches, delay=delay, growth=Fraction(2, 5), **SETTINGS,
     )  # fmt: skip
     return policy, oracle
@@ -320,7 +320,7 @@ def test_a_box_takes_the_points_of_others():
         oracle.tell(other, value(x), [])
     for _ in range(30):
         x = policy.ask()
-        candidate = int(policy.finite_space.index(x)[0])
+        candidate = int(policy.domain.numbered.index(x)[0])
         assert_chosen(oracle, candidate, range(16))
         policy.tell(x, value(x))
         oracle.tell(candidate, value(x), [])

@@ -72,7 +72,7 @@ class Duel:
         self.case, self.problem, self.scenario = case, problem, scenario
         self.rng = np.random.default_rng(11)
         self.policy = case.make(problem, engine=engine)
-        points = self.policy.finite_space.points()
+        points = self.policy.domain.points()
         self.size = len(points)
         self.prior_at = some_prior if scenario.prior != "zero" else lambda x: np.zeros(len(x))
         given = {"zero": 0.0, "array": some_prior(points), "function": some_prior}[scenario.prior]
@@ -139,7 +139,7 @@ class Duel:
         """Tell the pending points in a random order; of a batch one is sometimes left for later."""
         later = int(self.scenario.batch is not None and self.rng.random() < 0.5)
         for chosen in self.rng.permutation(self.pending)[later:].tolist():
-            self.tell(self.policy.finite_space.value(chosen))
+            self.tell(self.policy.domain.numbered.value(chosen))
             self.pending.remove(chosen)
 
     def intrude(self):
@@ -150,7 +150,7 @@ class Duel:
             self.gp.add_point(x, float(self.prior_at(x[None])[0]))
         else:
             free = np.setdiff1d(np.arange(self.size), self.pending)
-            x = self.policy.finite_space.value(int(self.rng.choice(free)))
+            x = self.policy.domain.numbered.value(int(self.rng.choice(free)))
         self.tell(x, noise=self.rng.choice([0.1, 0.5]))
 
     def play(self, rounds):
@@ -195,7 +195,7 @@ class PathDuel(Duel):
 
     def ask(self):
         given, allowed = self.available()
-        mask = self.policy.allowed(given)
+        mask = self.policy.domain.allowed(given)
         for _ in range(self.scenario.batch or 1):
             known = naive.Bandit(self.gp, self.pending, REGULARIZATION, allowed)
             known.highest_of_path = self.policy.highest_of_path(1.0, mask).value
@@ -524,7 +524,7 @@ def test_thompson_samples_have_the_covariance_given_the_pending_points(pending, 
     """Exactly: v_t^2 times the posterior covariance, each pending point observed as often as it is pending."""
     problem = PROBLEMS["arms"]
     policy = DRAWN["ts"].make(problem, regularization=0.4)
-    gp = GP(problem.oracle, policy.finite_space.points())
+    gp = GP(problem.oracle, policy.domain.points())
     for arm in (3, 8, 3, 50):
         policy.tell(arm, float(arm))
         gp.observe(arm, float(arm), 0.4)
@@ -626,7 +626,7 @@ def test_a_policy_is_made_again_from_its_dict(name):
 
 def posterior_of(policy, problem):
     """Mean and deviation at all candidates, as one array."""
-    return np.array(policy.posterior(policy.finite_space.points()))
+    return np.array(policy.posterior(policy.domain.points()))
 
 
 @every_policy

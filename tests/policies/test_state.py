@@ -56,7 +56,7 @@ def test_of_a_policy_that_has_lived_another_life(candidates):
     policy.tell([[0.123], [0.4]], [1.0, 2.0])
     again.tell([[0.5], [0.6], [0.123]], [3.0, 4.0, 5.0])
     again.restore(policy.state())
-    assert again.finite_space.points().tolist() == policy.finite_space.points().tolist()
+    assert again.domain.points().tolist() == policy.domain.points().tolist()
     assert again.best().x == policy.best().x
     np.testing.assert_array_equal(again.ask(), policy.ask())
 

@@ -17,7 +17,7 @@ def both(horizon, own, norm=0.3, scale=1.0, space=SPACE, **options):
         **options,
     )  # fmt: skip
     oracle = Phased(
-        naive_kernels.matern32(LENGTHSCALE), policy.finite_space.points(), horizon=horizon, norm=norm, scale=scale,
+        naive_kernels.matern32(LENGTHSCALE), policy.domain.points(), horizon=horizon, norm=norm, scale=scale,
         own=own, **SETTINGS,
     )  # fmt: skip
     return policy, oracle
@@ -104,7 +104,7 @@ def test_a_box_takes_the_points_of_others():
             oracle.tell(i, value(oracle.empty.points[i]), None)
     for _ in range(25):
         x = policy.ask()
-        candidate = int(policy.finite_space.index(x)[0])
+        candidate = int(policy.domain.numbered.index(x)[0])
         assert_chosen(oracle, candidate, range(16))
         policy.tell(x, value(x))
         oracle.tell(candidate, value(x), None)

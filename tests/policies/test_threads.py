@@ -59,6 +59,6 @@ def test_threads_share_a_policy(name, recorded, tmp_path):
 def test_a_copy_has_a_lock_of_its_own():
     """Also one that is made while another thread is at work."""
     policy = POLICIES["box"]()
-    with policy._lock.held, ThreadPoolExecutor(1) as pool:
+    with policy._lock, ThreadPoolExecutor(1) as pool:
         for other in (copy.deepcopy(policy), pickle.loads(pickle.dumps(policy))):
             assert pool.submit(other.ask).result(timeout=60).shape == (2,)

@@ -136,7 +136,7 @@ class Duel:
         before = {p: self.gps[p].posterior(self.told, t) for p in self.alive}
         evidence = [self.gps[p].log_likelihood(self.told) for p in self.alive]
         counts, had = self.policy.plays, list(self.alive)
-        self.policy.tell(self.policy.finite_space.value(x), y, noise=noise)
+        self.policy.tell(self.policy.domain.numbered.value(x), y, noise=noise)
         share = 1.0 if noise is None else (noise / NOISE) ** 2
         self.told.append((x, y, REGULARIZATION * share))
         gained = np.array(list(self.policy.plays.values())) - list(counts.values())
@@ -377,7 +377,7 @@ def test_a_mean_that_fails_in_a_later_round_of_many_told_at_once(recorded, kind,
     for each in (policy, twin):
         each.tell([[0.3], [0.4]], [2.0, 1.0])
     assert policy.rounds == 4
-    assert policy.finite_space == twin.finite_space
+    assert policy.domain.numbered == twin.domain.numbered
     assert policy.log_likelihoods == twin.log_likelihoods
     with pytest.raises(ValueError, match=r"^mean: got .*nan"):
         policy.tell([0.1], 1.0)
@@ -461,7 +461,7 @@ def test_a_box_takes_the_points_of_others(epsilon, kind):
     priors = [sb.Prior(name, kernel, mean) for name, mean in means.items()]
     make = functools.partial(kind, sb.Box([[0.0, 1.0]]), priors, noise=0.3, regularization=0.09, candidates=30, seed=1)
     policy, told = make(), []
-    points = np.append(policy.finite_space.points(), [[0.123]], axis=0)
+    points = np.append(policy.domain.points(), [[0.123]], axis=0)
 
     def tell(x, y):
         policy.tell(x, y)
@@ -470,7 +470,7 @@ def test_a_box_takes_the_points_of_others(epsilon, kind):
     for y in (0.2, 0.5):
         tell(policy.ask(), y)
     tell(np.array([0.123]), 0.7)
-    assert policy.finite_space.size == 31
+    assert policy.domain.size == 31
     assert sum(policy.plays.values()) == pytest.approx(3)
     tell(policy.ask(), 0.4)
     gram = np.exp(-(np.subtract.outer(points[:, 0], points[:, 0]) ** 2) / (2 * 0.2**2))
@@ -572,10 +572,10 @@ def test_a_mean_that_fails_in_some_round_or_place_changes_nothing(kind):
         policy = kind(sb.Box([[0.0, 1.0]]), priors, candidates=20, noise=0.1, regularization=0.01)
         policy.tell(policy.ask(), 0.3)
         for x in (0.123, None):
-            before, size = policy.state(), policy.finite_space.size
+            before, size = policy.state(), policy.domain.size
             with pytest.raises(ValueError, match=r"^mean: got"):
-                policy.tell([x] if x else policy.finite_space.points([3])[0], 0.1)
-            assert policy.finite_space.size == size
+                policy.tell([x] if x else policy.domain.points([3])[0], 0.1)
+            assert policy.domain.size == size
             assert all(np.array_equal(value, policy.state()[name]) for name, value in before.items())
             if x:
                 policy.tell(policy.ask(), 0.2)  # round 2; round 3 is the one that has no mean

@@ -168,7 +168,7 @@ def test_a_surface_with_drawn_values_is_that_of_these_observations(name):
         gp.observe(i, PROBLEM.truth(points[i]), REGULARIZATION)
     policy.ask(2)
     policy.restore_pending([*policy.pending_points.numbers, policy.pending_points.numbers[0]], reissue=False)
-    x, numbers = policy.finite_space.points(), policy.pending_points.numbers
+    x, numbers = policy.domain.points(), policy.pending_points.numbers
     held = GP(PROBLEM.oracle, np.vstack([x, points]))
     held.observations = [(int(np.flatnonzero((x == points[i]).all(axis=1))[0]), y, v) for i, y, v in gp.observations]
     oracle, values = with_draws(held, numbers, REGULARIZATION, SHARED["seed"], policy.round)
@@ -208,9 +208,9 @@ def test_it_goes_on_to_the_last_bit(name):
 
 
 def test_fixed_candidates_are_there_for_the_asking():
-    assert sb.IGPUCB(PROBLEM.space, PROBLEM.kernel, candidates=64).finite_space.size == 64
-    assert sb.BKB(PROBLEM.space, PROBLEM.kernel).finite_space.size == 1024
-    assert sb.IGPUCB(PROBLEM.space, PROBLEM.kernel).finite_space.size == 0
+    assert sb.IGPUCB(PROBLEM.space, PROBLEM.kernel, candidates=64).domain.size == 64
+    assert sb.BKB(PROBLEM.space, PROBLEM.kernel).domain.size == 1024
+    assert sb.IGPUCB(PROBLEM.space, PROBLEM.kernel).domain.size == 0
 
 
 def test_theorem_1_needs_a_finite_space():
@@ -224,7 +224,7 @@ def test_before_the_first_tell_the_recommendation_is_the_largest_prior_mean():
     policy = sb.GPEI(PROBLEM.space, PROBLEM.kernel, prior_mean=lambda x: -((x[:, 0] - 0.3) ** 2) - (x[:, 1] + 0.4) ** 2)
     np.testing.assert_allclose(policy.best().x, [0.3, -0.4], atol=1e-6)
     assert policy.best().mean == pytest.approx(0.0, abs=1e-10)
-    assert policy.finite_space.size == 0
+    assert policy.domain.size == 0
 
 
 @pytest.mark.parametrize(
@@ -255,13 +255,13 @@ def test_what_a_recorder_refuses_was_not_asked():
     policy.record_to(Full())
     with pytest.raises(OSError, match="full"):
         policy.ask(3)
-    assert (policy.pending, policy.finite_space.size) == ([], 1)
+    assert (policy.pending, policy.domain.size) == ([], 1)
     policy.record_to(None)
     twin = sb.GPEI(PROBLEM.space, PROBLEM.kernel)
     twin.tell([0.3, 0.2], 1.0)
     np.testing.assert_array_equal(policy.ask(3), twin.ask(3))
     np.testing.assert_array_equal(policy.pending, twin.pending)
-    np.testing.assert_array_equal(policy.pending, policy.finite_space.points([1, 2, 3]))
+    np.testing.assert_array_equal(policy.pending, policy.domain.points([1, 2, 3]))
 
 
 def test_rows_that_rounding_makes_dependent():

@@ -81,12 +81,12 @@ def test_no_denser_search_finds_more(dimension, missed):
 def test_what_is_played_is_the_largest_of_a_path_of_the_whole_box():
     """Given the pending points, which differ, and lie between any candidates."""
     policy = sb.GPTS(PROBLEM.space, PROBLEM.kernel, **OPTIONS)
-    assert (policy.finite_space.size, policy.engine, policy.candidates) == (0, "pathwise", None)
+    assert (policy.domain.size, policy.engine, policy.candidates) == (0, "pathwise", None)
     for _ in range(6):
         x = policy.ask(3)
         assert len(np.unique(x, axis=0)) == 3
         policy.tell(x, [PROBLEM.truth(z) for z in x])
-    known, awaited = policy.finite_space.points(), policy.ask(2)
+    known, awaited = policy.domain.points(), policy.ask(2)
     features = random_features(PROBLEM.kernel, 2, 512, generator(4, "features"))
     path = draw_path(
         policy.posterior_engine, features, policy.width, awaited, 0.01, generator(4, "draws", policy.round)
@@ -128,6 +128,6 @@ def test_it_goes_on_to_the_last_bit(tmp_path):
 )
 def test_what_has_no_paths_is_played_through_candidates(kernel, given, size):
     policy = sb.GPTS(PROBLEM.space, kernel, **OPTIONS, **given)
-    assert policy.finite_space.size == size
-    assert sb.GPTS.from_dict(policy.to_dict()).finite_space.size == size
+    assert policy.domain.size == size
+    assert sb.GPTS.from_dict(policy.to_dict()).domain.size == size
     policy.tell(policy.ask(), 1.0)

@@ -201,7 +201,7 @@ def test_refit_learns_every_k_rounds(space):
     queried, averages, variances = policy.model.observations.collapsed()
     factor, *lengths = (p.value for p in policy.present_kernel.hyperparameters)
     oracle = naive_kernels.scaled(factor, naive_kernels.matern52(tuple(lengths)))
-    gp = GP(oracle, policy.finite_space.points(queried), policy.prior_mean_at(np.zeros((1, 2)))[0])
+    gp = GP(oracle, policy.domain.points(queried), policy.prior_mean_at(np.zeros((1, 2)))[0])
     for i, (average, variance) in enumerate(zip(averages, variances, strict=True)):
         gp.observe(i, average, variance)
     x = np.random.default_rng(0).random((7, 2)) * [1, 1.5] + [0, -1]

@@ -243,7 +243,7 @@ def test_a_box_is_played_through_a_candidate_set():
     box = sb.Box([[0, 1]] * 2)
     assert sb.IGPUCB(box, KERNEL).candidates is None
     for policy in (sb.IGPUCB(box, KERNEL, engine="sketched"), sb.BKB(box, KERNEL), sb.BBKB(box, KERNEL)):
-        assert policy.candidates == policy.finite_space.size == 1024
+        assert policy.candidates == policy.domain.size == 1024
         policy.tell(policy.ask(), 1.0)
 
 

@@ -81,7 +81,7 @@ def self_made(space, draw, count):
 def assert_same_pending(policy, twin):
     """The same points are pending, under the same numbers."""
     np.testing.assert_array_equal(policy.pending, twin.pending)
-    numbers = (each.finite_space.index(each.pending) if each.pending else [] for each in (policy, twin))
+    numbers = (each.domain.numbered.index(each.pending) if each.pending else [] for each in (policy, twin))
     np.testing.assert_array_equal(*numbers)
 
 
@@ -121,7 +121,7 @@ class TestRecordings:
     def test_a_whole_box(self, name, tmp_path):
         """Where points exist only because they were asked for; those abandoned keep their numbers to themselves."""
         held, policy, twin = self.play(name, "whole box", tmp_path / "run.zarr", (0, 1, 4, 6, 9, 14))
-        assert policy.finite_space.size == twin.finite_space.size
+        assert policy.domain.size == twin.domain.size
         assert_same_pending(policy, twin)
         np.testing.assert_array_equal(policy.ask(3), twin.ask(3))
         assert_same_pending(policy, twin)

@@ -27,7 +27,7 @@ def play_by_hand(policy, environment, rounds, available=None):
         x = policy.ask(available=None if available is None else available(t))
         y = environment.observe(x, t)
         policy.tell(x, y)
-        rows.append((int(policy.finite_space.index(x)[0]), y, width, gain))
+        rows.append((int(policy.domain.numbered.index(x)[0]), y, width, gain))
     return np.array(rows).T
 
 

@@ -205,7 +205,7 @@ class TestFullDisk:
         held = sb.record(policy, tmp_path / "run.zarr")
         draw = np.random.default_rng(0)
         for step in range(3):
-            size = policy.finite_space.size
+            size = policy.domain.size
             disk.room = step % 3
             with pytest.raises(OSError, match=r"run\.zarr"):
                 policy.ask(2)
@@ -220,11 +220,11 @@ class TestFullDisk:
                              lambda points=points: policy.tell_failure(points[0], "broken")):  # fmt: skip
                     with pytest.raises(OSError, match=r"run\.zarr"):
                         call()
-                assert (policy.finite_space.size, policy.rounds, policy.failures) == (size, twin.rounds, 0)
+                assert (policy.domain.size, policy.rounds, policy.failures) == (size, twin.rounds, 0)
                 disk.room = math.inf
                 policy.tell(points, [0.3, 0.4 + step])
                 twin.tell(points, [0.3, 0.4 + step])
-                size = policy.finite_space.size
+                size = policy.domain.size
             np.testing.assert_array_equal(policy.posterior(own), twin.posterior(own))
         held.close()
         again = EVERY_POLICY["igpucb"].make(PROBLEMS["box"])

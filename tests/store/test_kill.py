@@ -291,7 +291,7 @@ def test_killed_while_it_opens(memory):
     with sb.record(policy, place):
         policy.tell(policy.ask(), 1.0)
         policy.ask()
-        pending = policy.finite_space.index(policy.pending).tolist()
+        pending = policy.domain.numbered.index(policy.pending).tolist()
     for number in (1, 4, 7, 10, 13, 0):
         assert end(begin(work, place, memory, Fault(number)), memory)
         store = opened(place)
