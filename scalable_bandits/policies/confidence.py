@@ -161,9 +161,7 @@ class Confidence(Stateful):
         return self.practical or named_width(self.name, delta, self.norm, self.noise, self.regularization)
 
     def information_gain(self, model: Model, remembered: int) -> float:
-        """Return the information gain (nats) in the width, for a model with so many observations in its posterior."""
-        if self.gain == "realised":
-            return model.information_gain
+        """Return the information gain (nats) that is not the realised one, for a model with so many observations."""
         if self.gain != "greedy":
             return given_gain(self.gain, remembered)
         if self._greedy is None:

@@ -192,11 +192,6 @@ class GaussianProcessPolicy(Policy):
     def forgets(self) -> bool:
         return bool(self.engines or self.prior_kernel.epsilon)
 
-    @property
-    def learns_noise(self) -> bool:
-        """Whether the noise is learned."""
-        return self.noise is None
-
     def _takes_whole_boxes(self) -> bool:
         engine = find_engine(self.engine)
         exact = engine is None or engine.exact
@@ -264,7 +259,7 @@ class GaussianProcessPolicy(Policy):
 
     def _learned_model(self) -> LearnedModel:
         lengthscales = None if isinstance(self.lengthscale_prior, str) else self.lengthscale_prior
-        search, known_noise = search_of(self._domain, large_grids=self.engine == "tiled"), not self.learns_noise
+        search, known_noise = search_of(self._domain, large_grids=self.engine == "tiled"), self.noise is not None
         return LearnedModel(self._prior, self._domain, self.make_engine, known_noise, lengthscales, self.refit, search)
 
     def make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
@@ -342,6 +337,8 @@ class GaussianProcessPolicy(Policy):
     @property
     def information_gain(self) -> float:
         """Information gain (nats) in the width of the next round: the realised one, or the one that was given."""
+        if self._confidence.gain == "realised":
+            return self._model.engine.information_gain
         return self._confidence.information_gain(self._model, self.remembered)
 
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
@@ -383,30 +380,31 @@ class GaussianProcessPolicy(Policy):
         return type(self).choose is GaussianProcessPolicy.choose
 
     def choose(self, allowed: Mask | None = None) -> int | Floats:
-        key, pending = (self.seed, self.round), self._pending.numbers
-        query = Query(self._salt, key, allowed, pending, self._pending_draws(), measured=True)
+        if self.kernel is None:
+            first, allowed = self._worth_measuring(allowed)
+            if first is not None:
+                return first
+        draws = None if self.pending_values == "mean" else self._pending_draws()
+        query = Query(self._salt, (self.seed, self.round), allowed, self._pending.numbers, draws, measured=True)
         return self._model.argmax(self.acquisition(allowed), query)[0]
+
+    def _worth_measuring(self, allowed: Mask | None) -> tuple[int | Floats | None, Mask | None]:
+        """Return one of the first points while a kernel cannot be learned yet; then the mask without settled points."""
+        assert isinstance(self._model, LearnedModel)
+        pending, queried = self._pending.asked, self.queried
+        free = ~queried if allowed is None else allowed & ~queried
+        free[[*pending, *self._pending.excluded]] = False
+        first = first_point(self._domain, self._model.asked(pending), free, self.seed)
+        if first is None and len(settled := self._model.settled(pending)):
+            others = self._domain.without(settled, allowed)  # None on a whole box, whose search leaves them out
+            allowed = others if others is not None and others.any() else allowed
+        return first, allowed
 
     def _pending_draws(self) -> Draws | None:
         """Draw the values assumed at pending points in the next round; None if these are the posterior means."""
         if self.pending_values != "sample":
             return None
         return self._model.draw(self._pending.asked, (self.seed, self.round))  # without failed ones
-
-    def propose(self, allowed: Mask | None = None) -> int:
-        if self.kernel is not None:
-            return super().propose(allowed)
-        pending = self._pending.numbers
-        free = ~self.queried if allowed is None else allowed & ~self.queried
-        free[[*pending, *self._pending.excluded]] = False
-        assert isinstance(self._model, LearnedModel)
-        first = first_point(self._domain, self._model.asked(pending), free, self.seed)
-        if first is not None:
-            return self._number(first)
-        if len(settled := self._model.settled(pending)):
-            others = self._domain.without(settled, allowed)  # None on a whole box, whose search leaves them out
-            allowed = others if others is not None and others.any() else allowed
-        return super().propose(allowed)
 
     def rule(self) -> Rule | None:
         """Return the index of the next rounds in the form that compiled loops take; None if it has none."""
@@ -443,11 +441,12 @@ class GaussianProcessPolicy(Policy):
         return columns
 
     def after_tell(self) -> None:
-        if self.learns_noise and not self._said_all and self._model.exhausted:
+        learns_noise = self.noise is None
+        if learns_noise and not self._said_all and self._model.exhausted:
             self._said_all = True
             text = f"all {self._domain.count} settings have been measured, and repeats agree to the last bit"
             checks.warn(f"{type(self).__name__}: {text}; more measurements tell nothing new", AllMeasured)
-        if self.learns_noise or self.rounds < self._next_check:
+        if learns_noise or self.rounds < self._next_check:
             return
         self._next_check = 2 * self.rounds
         if (found := contradiction(self._model, self.noise, self.rounds)) is not None:
@@ -460,7 +459,8 @@ class GaussianProcessPolicy(Policy):
             mean, variance = self.posterior_engine.at(np.array([candidate]))
             self._confidence.expect(y, float(mean[0]), float(variance[0]), noise_variance, self.rounds + 1)
         self._model.observe(candidate, y, noise_variance)
-        self._model.after_round(self.rounds + 1)
+        if self.refit is not None:
+            self._model.after_round(self.rounds + 1)
 
     def learn_failure(self, candidate: int) -> None:
         """Avoid a candidate whose evaluation failed: excluded, and bad to a model that learns its kernel."""

@@ -58,4 +58,8 @@ class GPTS(SamplePathPolicy):
         return Width.constant(1.0) if self.kernel is None else self._confidence.width(self.delta / 2.0)  # (1)
 
     def choose(self, allowed: Mask | None = None) -> int | Floats:
+        if self.kernel is None:
+            first, allowed = self._worth_measuring(allowed)
+            if first is not None:
+                return first
         return self.highest_of_path(self.width, allowed).point  # (2), (3)
