@@ -30,7 +30,7 @@ def play(arms: int, engine: str, lam: float, rounds: int) -> tuple[float, float,
         run = sb.simulate(policy, function, min(PIECE, rounds - start))
         more = fresh.tally(arms, run.candidate, run.y)
         counts, sums = counts + more[0], sums + more[1]
-    return fresh.errors(policy.posterior_engine, kernel.block(space.points()), counts, sums, lam)
+    return fresh.errors(policy.model.engine, kernel.block(space.points()), counts, sums, lam)
 
 
 def drift(quick: bool) -> Iterator[Line]:

@@ -61,7 +61,7 @@ def course(played: sb.BBKB, function: sb.RKHSFunction, blocks: int, block: int) 
     for _ in range(blocks):
         started = time.process_time()
         regret = sb.simulate(played, function, block).regret.mean()
-        engine = played.posterior_engine
+        engine = played.model.engine
         assert isinstance(engine, SketchedEngine)
         found.append((time.process_time() - started, regret, len(engine.dictionary)))
     return Course(*np.array(found).T)
@@ -129,7 +129,7 @@ def _paths(quick: bool) -> Iterator[Line]:
     options = {"noise": 0.1, "rkhs_norm": function.rkhs_norm, "regularization": 0.01}
     drawn = sb.GPTS(space, kernel, samples="pathwise", **options)
     started = time.perf_counter()
-    drawn.posterior_engine.argmax(lambda mean, _: mean, 0, np.arange(space.size) < 1)
+    drawn.model.engine.argmax(lambda mean, _: mean, 0, np.arange(space.size) < 1)
     made = time.perf_counter() - started
     seconds, run = timed(functools.partial(sb.simulate, drawn, function, horizon))
     last = run.regret[-horizon // 10 :].mean()

@@ -61,7 +61,7 @@ def coverage(replicates: int = 50, horizon: int = 300, seed: int = 0) -> list[Wi
 
 def _played(policy: GaussianProcessPolicy, function: Any, horizon: int) -> tuple[float, float, float]:
     """Play a run; return the largest |f - mean| / (width std), the mean width and the regret."""
-    truth, engine = function.table(), policy.posterior_engine
+    truth, engine = function.table(), policy.model.engine
     largest, total, regret = 0.0, 0.0, 0.0
     for t in range(1, horizon + 1):
         width = policy.width

@@ -237,7 +237,7 @@ class BatchedElimination(GaussianProcessPolicy):
 
     def recommend(self) -> Best:
         """Return the queried point of best posterior mean; without observations, of best prior mean."""
-        numbers = np.flatnonzero(self.queried) if self.queried.any() else np.arange(self.domain.choosable)
+        numbers = np.flatnonzero(self._model.queried) if self._model.queried.any() else np.arange(self.domain.choosable)
         mean, variance = self._model.predict(self.domain.coordinates(numbers))
         place, _ = choose(mean, self._salt, numbers=numbers)
         return Best(self._domain.value(int(numbers[place])), float(mean[place]), float(np.sqrt(variance[place])))

@@ -108,7 +108,7 @@ class BBKB(GaussianProcessPolicy):
             checks.refuse("kernel", self.kernel, "one without TemporalDecay: values wait for the end of a batch")
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
-        engine = self.posterior_engine
+        engine = self._model.engine
         before = self._at_feedback().variance[candidate] / noise_variance
         mean, _ = engine.at(np.array([candidate]))
         super().learn(candidate, float(mean[0]), noise_variance)  # lowers variances, changes no mean
@@ -121,7 +121,7 @@ class BBKB(GaussianProcessPolicy):
     def _close(self) -> None:
         """End the batch: replace the means that stood for its values by the values."""
         candidates, changes, noise_variances = zip(*self._batch, strict=True)
-        self.posterior_engine.revise(np.array(candidates), np.array(changes), np.array(noise_variances))
+        self._model.engine.revise(np.array(candidates), np.array(changes), np.array(noise_variances))
         self._begin()
 
     def _begin(self) -> None:
@@ -140,7 +140,7 @@ class BBKB(GaussianProcessPolicy):
         if self._feedback is None:
             gain = super().information_gain
             width = self.width_formula().at(self.round, gain)
-            self._feedback = Feedback(self.posterior_engine.variance().copy(), width, gain)
+            self._feedback = Feedback(self._model.engine.variance().copy(), width, gain)
         return self._feedback
 
     @property

@@ -40,7 +40,7 @@ def budgeted_width(policy: GaussianProcessPolicy) -> Width:
     policy
         Policy whose engine is sketched.
     """
-    largest = policy.largest_prior_variance  # kappa^2
+    largest = policy._measuring.prior_variance  # kappa^2
     candidates, _, noise_variances = policy.model.observations.collapsed()
     played = float((policy.model.engine.variance()[candidates] / noise_variances).sum())
     gain = budgeted_gain(max(policy.rounds, 1), played, largest / policy.regularization)

@@ -145,7 +145,7 @@ class ETGPUCB(GaussianProcessPolicy):
             self.resets = [*self.resets, self.rounds + 1]
 
     def _contradicts(self, candidate: int, y: float, noise_variance: float) -> bool:
-        (mean,), (variance,) = self.posterior_engine.at(np.array([candidate]))
+        (mean,), (variance,) = self._model.engine.at(np.array([candidate]))
         noise = self.noise * math.sqrt(noise_variance / self.regularization)
         bound = largest_error(self.remembered + 1, math.sqrt(variance), noise, self.reset_probability)  # (3)
         return bool(abs(y - mean) > bound)

@@ -223,11 +223,6 @@ class GaussianProcessPolicy(Policy):
             return standard_kernel(self.space)
         return with_categories(self.kernel, self.space.unordered, self.space.model_dimension)
 
-    @property
-    def largest_prior_variance(self) -> float:
-        """Largest prior variance in the space, in squared units of y."""
-        return self._measuring.prior_variance
-
     # ---- the model
 
     def _fresh_model(self) -> Model:
@@ -279,10 +274,6 @@ class GaussianProcessPolicy(Policy):
         options = EngineOptions(self.oversampling, self.seed, executor, space)
         return make_engine(self.engine, kernel, points, prior_mean, options)
 
-    def prior_mean_at(self, points: Floats) -> Floats:
-        """Return the prior mean (k,) at points (k, d), as it was given or learned last, in units of y."""
-        return np.asarray(self.oriented(self._model.prior_mean(points)))
-
     @property
     def _constant_mean(self) -> float | None:
         """Given prior mean, oriented; None if it is not one number."""
@@ -313,21 +304,11 @@ class GaussianProcessPolicy(Policy):
         """Kernel of the posterior: `kernel`, or the last one that was learned."""
         return self._model.kernel
 
-    @property
-    def posterior_engine(self) -> Engine:
-        """Engine of the model."""
-        return self._model.engine
-
     def learned_observations(self) -> Observations | None:
         if self._model.forgets:
             return None
         candidates, averages, noise_variances = self._model.averages()
         return Observations(self._domain.points(candidates), averages, noise_variances)
-
-    @property
-    def queried(self) -> Mask:
-        """Mask (n,) of the candidates with observations that are not forgotten."""
-        return self._model.queried
 
     @property
     def remembered(self) -> int:
@@ -391,7 +372,7 @@ class GaussianProcessPolicy(Policy):
     def _worth_measuring(self, allowed: Mask | None) -> tuple[int | Floats | None, Mask | None]:
         """Return one of the first points while a kernel cannot be learned yet; then the mask without settled points."""
         assert isinstance(self._model, LearnedModel)
-        pending, queried = self._pending.asked, self.queried
+        pending, queried = self._pending.asked, self._model.queried
         free = ~queried if allowed is None else allowed & ~queried
         free[[*pending, *self._pending.excluded]] = False
         first = first_point(self._domain, self._model.asked(pending), free, self.seed)
@@ -456,7 +437,7 @@ class GaussianProcessPolicy(Policy):
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         if self._confidence.doubles and self.kernel is not None:
-            mean, variance = self.posterior_engine.at(np.array([candidate]))
+            mean, variance = self._model.engine.at(np.array([candidate]))
             self._confidence.expect(y, float(mean[0]), float(variance[0]), noise_variance, self.rounds + 1)
         self._model.observe(candidate, y, noise_variance)
         if self.refit is not None:
@@ -469,7 +450,7 @@ class GaussianProcessPolicy(Policy):
 
     def recommend(self) -> Best:
         """Return the queried point of best posterior mean; without observations, of best prior mean."""
-        queried = self.queried if self.queried.any() else None
+        queried = self._model.queried if self._model.queried.any() else None
         found, _ = self._model.argmax(MEAN, Query(self._salt, (self.seed, self.round), queried))
         if isinstance(found, np.ndarray):
             mean, variance = self.moments(found[None])
@@ -477,7 +458,7 @@ class GaussianProcessPolicy(Policy):
         if self.kernel is None:
             mean, variance = self._model.predict(self._domain.coordinates([found]))
         else:
-            mean, variance = self.posterior_engine.at(np.array([found]))
+            mean, variance = self._model.engine.at(np.array([found]))
         return Best(self._domain.value(found), float(mean[0]), float(np.sqrt(variance[0])))
 
     # ---- state
@@ -486,7 +467,7 @@ class GaussianProcessPolicy(Policy):
         self._model = self._model.extended(grown)
 
     def untold(self) -> Indices:
-        return self._domain.unobserved(self.queried)
+        return self._domain.unobserved(self._model.queried)
 
     def _restore_model(self, state: State) -> None:
         self._model = self._fresh_model()

@@ -88,7 +88,7 @@ class GPEI(GaussianProcessPolicy):
             told = self._model.transform(np.array([self._largest])).tolist() if np.isfinite(self._largest) else []
             if values := [*told, *([] if draws is None else draws.values.tolist())]:
                 return max(values)
-        queried = self.queried
+        queried = self._model.queried
         if self._pending.numbers:
             queried = queried.copy()
             queried[self._pending.numbers] = True

@@ -103,7 +103,7 @@ class RepeatedChoice(GaussianProcessPolicy):
 
     def _plays_of(self, candidate: int) -> int:
         """Return how often a candidate is played if it is chosen now."""
-        _, variance = self.posterior_engine.at(np.array([candidate]))
+        _, variance = self._model.engine.at(np.array([candidate]))
         return number_of_plays(self.shrinkage, self.regularization, float(variance[0]))
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:

@@ -112,7 +112,7 @@ class SamplePathPolicy(GaussianProcessPolicy):
         allowed
             Mask (n,) of the candidates among which the maximum is; None for all, or for the whole box.
         """
-        engine, numbers = self.posterior_engine, self._pending.numbers
+        engine, numbers = self._model.engine, self._pending.numbers
         rng = generator(self.seed, "draws", self.round)
         if isinstance(engine, PathwiseEngine):
             path = engine.path(rng, width, np.array(numbers, dtype=np.int64), self._model.regularization)
@@ -132,7 +132,7 @@ class SamplePathPolicy(GaussianProcessPolicy):
         pending_points = self._domain.coordinates(self._pending.numbers)
         features = self._prior_features(self.present_kernel)
         path = draw_path(engine, features, width, pending_points, self._model.regularization, rng)
-        near = np.concatenate([self.queried.nonzero()[0], np.array(self._pending.numbers, dtype=np.int64)])
+        near = np.concatenate([self._model.queried.nonzero()[0], np.array(self._pending.numbers, dtype=np.int64)])
         search = self._model.search
         assert isinstance(search, BoxSearch)
         top = search.top_of_path(self._model, path, near, (self.seed, self.round))

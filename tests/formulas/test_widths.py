@@ -49,7 +49,7 @@ def played(name, seed, rounds=80):
     )
     truth, held, widths = function.table(), True, []
     for t in range(1, rounds + 1):
-        engine = policy.posterior_engine
+        engine = policy.model.engine
         widths.append(policy.width)
         held &= bool((np.abs(truth - engine.mean()) <= policy.width * np.sqrt(engine.variance())).all())
         candidate = policy.choose()

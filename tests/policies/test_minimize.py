@@ -65,7 +65,6 @@ def test_a_given_prior_mean_is_in_units_of_y(space, mean):
     at = np.array([[0.0], [1.0]])
     expected = {"number": [2.0, 2.0]}.get("number" if isinstance(mean, float) else "", [1.0, 2.0])
     np.testing.assert_allclose(policy.posterior(at)[0], expected)
-    np.testing.assert_allclose(policy.prior_mean_at(at), expected)
     policy.tell([0.5], -3.0)
     assert policy.best().mean < 1.5
 

@@ -96,7 +96,7 @@ def make(name: str, case: Case, **options: Any) -> Policy:
 def assert_sound(policy: Policy, case: Case) -> None:
     """Everything that can be asked for is finite, and no variance is negative or above the prior's."""
     assert isinstance(policy, GaussianProcessPolicy)
-    engine = policy.posterior_engine
+    engine = policy.model.engine
     points = case.space.points()
     assert np.isfinite(engine.mean()).all()
     assert np.isfinite(engine.variance()).all()
@@ -161,7 +161,7 @@ def test_stays_finite_in_one_place(case: str, engine: str) -> None:
     x = chosen.space.points([candidate])[0]
     for t in range(1, ROUNDS + 1):
         policy.tell(x, chosen.observed(float(x[0]), t))
-        variance = float(policy.posterior_engine.variance()[candidate])
+        variance = float(policy.model.engine.variance()[candidate])
         assert 0 <= variance <= before
         before = variance
     x = chosen.space.points([min(candidate + 1, chosen.space.size - 1)])[0]
@@ -184,8 +184,8 @@ def test_posterior_anywhere_agrees_with_the_engine(case: str, engine: str) -> No
     prior = float(chosen.kernel.diagonal(chosen.space.points()).max())
     size = max(abs(chosen.observed(x, t)) for x in (0.0, 0.2, 0.5, 0.8) for t in range(3))
     room = min(1.0, 2e-15 * max(1.0, prior / chosen.regularization))  # rounding of the prior, over the noise
-    np.testing.assert_allclose(mean, policy.posterior_engine.mean(), atol=room * size + 1e-300)
-    np.testing.assert_allclose(std**2, policy.posterior_engine.variance(), atol=1e-12 * ROUNDS * prior)
+    np.testing.assert_allclose(mean, policy.model.engine.mean(), atol=room * size + 1e-300)
+    np.testing.assert_allclose(std**2, policy.model.engine.variance(), atol=1e-12 * ROUNDS * prior)
 
 
 CROWDED: dict[str, Callable[[sb.Kernel, dict[str, Any]], Policy]] = {

@@ -148,7 +148,7 @@ def test_the_point_chosen_has_the_largest_index_of_the_box(name):
     expected = known.gp.predict(others[:10])
     np.testing.assert_allclose(mean, expected[0], rtol=0, atol=1e-8)
     np.testing.assert_allclose(std, expected[1], rtol=0, atol=1e-7)
-    engine_mean, engine_variance = policy.posterior_engine.surface().predict(others[:10])
+    engine_mean, engine_variance = policy.model.engine.surface().predict(others[:10])
     np.testing.assert_allclose(engine_mean, expected[0], rtol=0, atol=1e-8)
     np.testing.assert_allclose(np.sqrt(engine_variance), expected[1], rtol=0, atol=1e-8)
     assert policy.best().mean == pytest.approx(policy.posterior(policy.best().x)[0], abs=1e-9)

@@ -45,7 +45,7 @@ def test_paths_have_the_posterior_mean_and_covariance(pending):
     features = quadrature_features(sb.RBF(0.5), 2, 22)
 
     def draw(normals):
-        path = draw_path(policy.posterior_engine, features, policy.width, points[pending], 0.2, normals)
+        path = draw_path(policy.model.engine, features, policy.width, points[pending], 0.2, normals)
         return (path.predict(points)[0] - mean) / v
 
     responses = impulse_responses(draw)
@@ -88,9 +88,7 @@ def test_what_is_played_is_the_largest_of_a_path_of_the_whole_box():
         policy.tell(x, [PROBLEM.truth(z) for z in x])
     known, awaited = policy.domain.points(), policy.ask(2)
     features = random_features(PROBLEM.kernel, 2, 512, generator(4, "features"))
-    path = draw_path(
-        policy.posterior_engine, features, policy.width, awaited, 0.01, generator(4, "draws", policy.round)
-    )
+    path = draw_path(policy.model.engine, features, policy.width, awaited, 0.01, generator(4, "draws", policy.round))
     expected = searched(path, VALUE, BOUNDS)
     assert len(known) == 18
     assert path.predict(policy.ask()[None])[0][0] == pytest.approx(expected, abs=1e-6)

@@ -22,7 +22,7 @@ def drift(arms, lam, rounds, engine):
         warnings.simplefilter("ignore", sb.LostInRounding)
         run = sb.simulate(policy, environment, rounds, keep="all")
     gram = naive.matrix(naive.matern52(0.2), space.points())
-    return fresh.errors(policy.posterior_engine, gram, *fresh.tally(arms, run.candidate, run.y), lam)
+    return fresh.errors(policy.model.engine, gram, *fresh.tally(arms, run.candidate, run.y), lam)
 
 
 def test_compiled_rounds_do_not_drift():

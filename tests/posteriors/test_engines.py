@@ -212,7 +212,7 @@ def test_both_engines_make_the_same_choices(name):
         y = float(table[candidate]) + environment.noise_at(t)
         dense.observe(candidate, y)
         blocked.observe(candidate, y)
-    held, reference = blocked.posterior_engine, dense.posterior_engine
+    held, reference = blocked.model.engine, dense.model.engine
     np.testing.assert_allclose(held.mean(), reference.mean(), rtol=0, atol=1e-8)
     np.testing.assert_allclose(held.variance(), reference.variance(), rtol=0, atol=1e-8)
     assert blocked.information_gain == pytest.approx(dense.information_gain, abs=1e-8)

@@ -75,7 +75,7 @@ def told(space=SPACE, prior_mean=0.0, **options):
 
 def test_engine_knows_the_exact_posterior():
     policy, gp = told(prior_mean=1.5)
-    engine = policy.posterior_engine
+    engine = policy.model.engine
     assert isinstance(engine, PathwiseEngine)
     mean, covariance = gp.mean_covariance()
     np.testing.assert_allclose(engine.mean(), mean, atol=1e-9)
@@ -91,7 +91,7 @@ def test_engine_knows_the_exact_posterior():
 def test_paths_have_the_posterior_covariance(pending):
     """v_t^2 times it, each pending point observed as often as it is pending."""
     policy, gp = told(basis="quadrature", features=480)
-    engine = policy.posterior_engine
+    engine = policy.model.engine
     mean, covariance = gp.with_fantasies(pending, 0.2).mean_covariance()
     v = naive_policies.gpts_width(gp.information_gain(), 1.2, 0.3, 0.1)
     assert policy.width == pytest.approx(v)
@@ -106,7 +106,7 @@ def test_paths_have_the_posterior_covariance(pending):
 
 def test_of_few_candidates_the_highest_is_played():
     policy, _ = told()
-    engine = policy.posterior_engine
+    engine = policy.model.engine
     for t in range(20):
         path = engine.path(generator(t, "test"), 1.0, np.empty(0, dtype=np.int64), 0.2)
         values = engine.values(path, np.arange(SPACE.size))
@@ -123,7 +123,7 @@ def test_of_many_candidates_the_highest_of_the_promising_blocks_is_found(monkeyp
     policy = sb.GPTS(space, sb.RBF(0.4), **OPTIONS)
     for t in range(60):
         policy.observe((t * t * 131) % space.size, np.sin(t))
-    engine, gaps = policy.posterior_engine, []
+    engine, gaps = policy.model.engine, []
     for t in range(40):
         path = engine.path(generator(t, "test"), 1.0, np.empty(0, dtype=np.int64), 0.2)
         values = engine.values(path, np.arange(space.size))

@@ -201,14 +201,14 @@ def test_refit_learns_every_k_rounds(space):
     queried, averages, variances = policy.model.observations.collapsed()
     factor, *lengths = (p.value for p in policy.present_kernel.hyperparameters)
     oracle = naive_kernels.scaled(factor, naive_kernels.matern52(tuple(lengths)))
-    gp = GP(oracle, policy.domain.points(queried), policy.prior_mean_at(np.zeros((1, 2)))[0])
+    gp = GP(oracle, policy.domain.points(queried), policy.model.prior_mean(np.zeros((1, 2)))[0])
     for i, (average, variance) in enumerate(zip(averages, variances, strict=True)):
         gp.observe(i, average, variance)
     x = np.random.default_rng(0).random((7, 2)) * [1, 1.5] + [0, -1]
     mean, std = gp.predict(x, gp.prior_mean[0])
     np.testing.assert_allclose(policy.posterior(x)[0], mean, atol=1e-8)
     np.testing.assert_allclose(policy.posterior(x)[1], std, atol=1e-7)
-    np.testing.assert_allclose(policy.posterior_engine.at(queried)[0], gp.mean_variance()[0], atol=1e-8)
+    np.testing.assert_allclose(policy.model.engine.at(queried)[0], gp.mean_variance()[0], atol=1e-8)
     assert policy.kernel == KERNEL  # what was asked for
     assert policy.to_dict()["kernel"] == KERNEL.to_dict()
 

@@ -23,7 +23,7 @@ def own(registries):
 @pytest.mark.usefixtures("own")
 def test_policies_take_a_registered_engine():
     assert find_engine("own") is engine_class("own") is OwnEngine
-    assert isinstance(sb.IGPUCB(GRID, KERNEL, engine="own").posterior_engine, OwnEngine)
+    assert isinstance(sb.IGPUCB(GRID, KERNEL, engine="own").model.engine, OwnEngine)
     with pytest.raises(ValueError, match=r"^space: got '101 candidates'; allowed: at most 100 for the engine 'own'"):
         sb.IGPUCB(sb.Grid([[0, 1]], 101), KERNEL, engine="own")
 

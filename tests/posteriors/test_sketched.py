@@ -77,7 +77,7 @@ def test_bkb_that_keeps_every_point_is_igpucb(seed):
     exact = sb.simulate(sb.IGPUCB(SPACE, KERNEL, **options), function, 250)
     policy = sb.BKB(SPACE, KERNEL, oversampling=math.inf, **options)
     run = sb.simulate(policy, function, 250)
-    assert policy.posterior_engine.state()["tiles.sketches"] >= 3
+    assert policy.model.engine.state()["tiles.sketches"] >= 3
     np.testing.assert_array_equal(run.candidate, exact.candidate)
     np.testing.assert_allclose(run.width, exact.width, rtol=1e-9)
 
@@ -102,9 +102,9 @@ def test_variances_are_within_the_papers_bounds():
         exact = DenseEngine(kernel, SPACE.points(), np.zeros(SPACE.size))
         for candidate, y in zip(run.candidate.tolist(), run.y.tolist(), strict=True):
             exact.observe(candidate, y, noise_variance)
-        ratio = policy.posterior_engine.variance() / exact.variance()
+        ratio = policy.model.engine.variance() / exact.variance()
         within += bool(ratio.min() >= 1 / 3 and ratio.max() <= 3)
-        smaller += len(policy.posterior_engine.dictionary) < 0.7 * len(np.unique(run.candidate))
+        smaller += len(policy.model.engine.dictionary) < 0.7 * len(np.unique(run.candidate))
     assert within >= 95
     assert smaller >= 60  # and not because they keep everything
 
@@ -142,7 +142,7 @@ def test_bbkb_plays_the_algorithm(engine, gram):
             at_feedback, gain, ratio = fed_back.mean_variance(), fed_back.information_gain(), 1.0
     assert policy.batches == len(sizes) > 10
     assert max(sizes[-5:]) > max(sizes[:3])  # batches grow
-    mean = policy.posterior_engine.mean()
+    mean = policy.model.engine.mean()
     np.testing.assert_allclose(mean, at_feedback[0], atol=1e-8)
 
 
@@ -235,8 +235,8 @@ def test_posterior_anywhere_is_the_sketched_one():
     for t in range(300):
         policy.observe((37 * t) % SPACE.size, math.sin(t))
     mean, std = policy.posterior(SPACE.points())
-    np.testing.assert_allclose(mean, policy.posterior_engine.mean(), atol=1e-9)
-    np.testing.assert_allclose(std**2, policy.posterior_engine.variance(), atol=1e-9)
+    np.testing.assert_allclose(mean, policy.model.engine.mean(), atol=1e-9)
+    np.testing.assert_allclose(std**2, policy.model.engine.variance(), atol=1e-9)
 
 
 def test_a_box_is_played_through_a_candidate_set():
@@ -266,7 +266,7 @@ def test_values_off_the_candidate_set_end_a_batch():
     probes = rng.random((20, 2))
     np.testing.assert_allclose(policy.posterior(probes)[0], exact.posterior(probes)[0], atol=1e-8)
     np.testing.assert_allclose(policy.posterior(probes)[1], exact.posterior(probes)[1], atol=1e-8)
-    assert policy.width == policy.width_formula().at(policy.round, policy.posterior_engine.information_gain)
+    assert policy.width == policy.width_formula().at(policy.round, policy.model.engine.information_gain)
 
 
 @pytest.mark.filterwarnings("ignore:IGPUCB")
@@ -280,8 +280,8 @@ def test_a_learned_kernel_is_sketched_too():
         for policy in (one, other):
             policy.observe((37 * t) % SPACE.size, math.sin(t))
     assert one.present_kernel == other.present_kernel != KERNEL
-    np.testing.assert_allclose(one.posterior_engine.mean(), other.posterior_engine.mean(), atol=1e-8)
-    np.testing.assert_allclose(one.posterior_engine.variance(), other.posterior_engine.variance(), atol=1e-8)
+    np.testing.assert_allclose(one.model.engine.mean(), other.model.engine.mean(), atol=1e-8)
+    np.testing.assert_allclose(one.model.engine.variance(), other.model.engine.variance(), atol=1e-8)
 
 
 @pytest.mark.parametrize(
