@@ -32,7 +32,7 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.policies.bkb import budgeted_width
-from scalable_bandits.policies.confidence import GAIN, NORM, Confidence, Gain, width_name
+from scalable_bandits.policies.confidence import GAIN, NORM, Gain, width_name
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors.state import StateEntry, arrays, group, number, value
 from scalable_bandits.spaces import Domain
@@ -103,7 +103,6 @@ class BBKB(GaussianProcessPolicy):
         if self.on is not None:
             checks.refuse("on", self.on, "None: values wait for the end of a batch, and are then learned all at once")
         super().__attrs_post_init__()
-        self._confidence = Confidence.of(self)
         if self.prior_kernel.epsilon:
             checks.refuse("kernel", self.kernel, "one without TemporalDecay: values wait for the end of a batch")
 

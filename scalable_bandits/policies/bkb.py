@@ -28,7 +28,7 @@ from __future__ import annotations
 import attrs
 
 from scalable_bandits.formulas.confidence import Width, budgeted, budgeted_gain
-from scalable_bandits.policies.confidence import GAIN, NORM, Confidence, Gain, width_name
+from scalable_bandits.policies.confidence import GAIN, NORM, Gain, width_name
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 
 
@@ -77,10 +77,6 @@ class BKB(GaussianProcessPolicy):
     gain_source: Gain = GAIN
     confidence: str = width_name("budgeted")
     engine: str = "sketched"
-
-    def __attrs_post_init__(self) -> None:
-        super().__attrs_post_init__()
-        self._confidence = Confidence.of(self)
 
     def width_formula(self) -> Width:
         return budgeted_width(self) if self.confidence == "budgeted" else self._confidence.width(self.delta)

@@ -1,15 +1,11 @@
 """Confidence of a policy: what its parameters `rkhs_norm`, `information_gain` and `confidence` mean for its width.
 
-A policy that has these parameters declares them as this file does, and makes its `Confidence` of them:
+A policy that has these parameters declares them as this file does; the base class makes its `Confidence` of them:
 
     class IGPUCB(GaussianProcessPolicy):
         rkhs_norm: float | str = NORM
         gain_source: Gain = GAIN
         confidence: str = NAME
-
-        def __attrs_post_init__(self) -> None:
-            super().__attrs_post_init__()
-            self._confidence = Confidence.of(self)
 """
 
 from __future__ import annotations
@@ -122,7 +118,7 @@ class Confidence(Stateful):
         Parameters
         ----------
         policy
-            Policy with a Gaussian-process model and the parameters of this file.
+            Policy with a Gaussian-process model, and with the parameters of this file or without them.
 
         Raises
         ------
@@ -130,6 +126,8 @@ class Confidence(Stateful):
             If rkhs_norm="double" or information_gain="greedy" where the function changes over rounds, or
             rkhs_norm="double" where the kernel is learned.
         """
+        if not hasattr(policy, "gain_source"):
+            return cls()
         name, gain, doubles = type(policy).__name__, policy.gain_source, policy.rkhs_norm == "double"
         if gain == "greedy" and policy.prior_kernel.epsilon:
             allowed = "'realised', a number or a function with TemporalDecay: the greedy bound is for a fixed function"

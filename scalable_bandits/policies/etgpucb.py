@@ -28,7 +28,7 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.formulas.confidence import Width
-from scalable_bandits.policies.confidence import GAIN, NAME, NORM, Confidence, Gain
+from scalable_bandits.policies.confidence import GAIN, NAME, NORM, Gain
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.policies.gpucb import CONSTANTS, SCALE, THEOREM, checked_theorem, theorem_width
 from scalable_bandits.posteriors.state import StateEntry, value
@@ -113,7 +113,6 @@ class ETGPUCB(GaussianProcessPolicy):
         if self.refit is not None:
             checks.refuse("refit", self.refit, "None where observations are forgotten")
         super().__attrs_post_init__()
-        self._confidence = Confidence.of(self)
         self.theorem = checked_theorem(self)
         if self.rkhs_norm == "double":
             checks.refuse("rkhs_norm", "double", "a number where observations are forgotten")

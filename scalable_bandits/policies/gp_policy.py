@@ -148,7 +148,7 @@ class GaussianProcessPolicy(Policy):
     lengthscale_prior: LogNormal | str | None = attrs.field(default="auto", validator=_prior_or_auto)
     pending_values: str = attrs.field(default="mean", alias="pending", validator=_mean_or_sample)
     _model: Model = attrs.field(init=False, repr=False)
-    _confidence: Confidence = attrs.field(init=False, repr=False, factory=Confidence)
+    _confidence: Confidence = attrs.field(init=False, repr=False)
     _said_all: bool = attrs.field(init=False, repr=False, default=False)  # by `AllMeasured`
     _next_check: int = attrs.field(init=False, repr=False, default=FIRST_CHECK)  # observations until `contradiction`
 
@@ -177,6 +177,7 @@ class GaussianProcessPolicy(Policy):
             largest = float(self.prior_kernel.diagonal(some).max())  # ValueError if it has too few arms
             self._measuring.expect_variance(largest, self.forgets, self.horizon)
         self._model = self._fresh_model()
+        self._confidence = Confidence.of(self)
 
     def _fill_in(self) -> None:
         """Replace numbers that were not given, but for those that are learned."""

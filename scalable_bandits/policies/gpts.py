@@ -20,7 +20,7 @@ import attrs
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.confidence import Width
-from scalable_bandits.policies.confidence import GAIN, NAME, NORM, Confidence, Gain
+from scalable_bandits.policies.confidence import GAIN, NAME, NORM, Gain
 from scalable_bandits.policies.sample_paths import SamplePathPolicy
 from scalable_bandits.spaces import Mask
 
@@ -51,7 +51,6 @@ class GPTS(SamplePathPolicy):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        self._confidence = Confidence.of(self)
         self._confidence.warn_where_unproven()
 
     def width_formula(self) -> Width:

@@ -19,7 +19,7 @@ import attrs
 from scalable_bandits import checks
 from scalable_bandits.formulas._numba_widths import CONTINUOUS, FINITE, RKHS
 from scalable_bandits.formulas.confidence import Width
-from scalable_bandits.policies.confidence import GAIN, NAME, NORM, Confidence, Gain, practical_width
+from scalable_bandits.policies.confidence import GAIN, NAME, NORM, Gain, practical_width
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 
 # Fields that `TVGPUCB` and `ETGPUCB` have too.
@@ -64,7 +64,6 @@ class GPUCB(GaussianProcessPolicy):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        self._confidence = Confidence.of(self)
         if self.kernel is not None or self.theorem is not None:
             self.theorem = checked_theorem(self)
 

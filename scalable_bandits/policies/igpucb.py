@@ -17,7 +17,7 @@ from typing import ClassVar
 import attrs
 
 from scalable_bandits.formulas.confidence import Width
-from scalable_bandits.policies.confidence import GAIN, NAME, NORM, Confidence, Gain
+from scalable_bandits.policies.confidence import GAIN, NAME, NORM, Gain
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 
 
@@ -51,7 +51,6 @@ class IGPUCB(GaussianProcessPolicy):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        self._confidence = Confidence.of(self)
         self._confidence.warn_where_unproven()
 
     def width_formula(self) -> Width:

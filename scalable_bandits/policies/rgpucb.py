@@ -18,7 +18,7 @@ import functools
 import attrs
 
 from scalable_bandits.formulas.confidence import Width
-from scalable_bandits.policies.confidence import GAIN, NAME, NORM, Confidence, Gain
+from scalable_bandits.policies.confidence import GAIN, NAME, NORM, Gain
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.policies.limited_memory import BUDGET, MEMORY, resolved_memory
 
@@ -60,10 +60,6 @@ class RGPUCB(GaussianProcessPolicy):
     confidence: str = NAME
     memory: int | str = MEMORY
     variation_budget: float | None = BUDGET
-
-    def __attrs_post_init__(self) -> None:
-        super().__attrs_post_init__()
-        self._confidence = Confidence.of(self)
 
     memory_length = functools.cached_property(resolved_memory)  # H
 

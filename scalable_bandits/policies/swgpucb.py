@@ -23,7 +23,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.formulas._numba_widths import SLIDING
 from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.kernels import Kernel
-from scalable_bandits.policies.confidence import GAIN, NAME, NORM, Confidence, Gain
+from scalable_bandits.policies.confidence import GAIN, NAME, NORM, Gain
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.policies.limited_memory import BUDGET, MEMORY, resolved_memory
 from scalable_bandits.posteriors import Engine, SlidingWindowEngine
@@ -76,7 +76,6 @@ class SWGPUCB(GaussianProcessPolicy):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        self._confidence = Confidence.of(self)
         if self._width == "theorem" and self.horizon is None:
             checks.refuse("horizon", None, "a number, for width='theorem'")
         if self.memory != "auto":

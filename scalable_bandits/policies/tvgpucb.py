@@ -17,7 +17,7 @@ import attrs
 
 from scalable_bandits import checks
 from scalable_bandits.formulas.confidence import Width
-from scalable_bandits.policies.confidence import GAIN, NAME, NORM, Confidence, Gain
+from scalable_bandits.policies.confidence import GAIN, NAME, NORM, Gain
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.policies.gpucb import CONSTANTS, SCALE, THEOREM, checked_theorem, theorem_width
 
@@ -62,7 +62,6 @@ class TVGPUCB(GaussianProcessPolicy):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        self._confidence = Confidence.of(self)
         self.theorem = checked_theorem(self)
         if not self.prior_kernel.epsilon:
             checks.refuse("kernel", self.kernel, "a kernel times TemporalDecay(epsilon), with 0 < epsilon <= 1")

@@ -21,7 +21,7 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.kernels import Kernel
-from scalable_bandits.policies.confidence import GAIN, NAME, NORM, Confidence, Gain
+from scalable_bandits.policies.confidence import GAIN, NAME, NORM, Gain
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors import Engine, WeightedEngine
 
@@ -56,10 +56,6 @@ class WGPUCB(GaussianProcessPolicy):
     gain_source: Gain = GAIN
     confidence: str = NAME
     eta: float = attrs.field(default=0.99, converter=checks.to_float, validator=checks.probability)
-
-    def __attrs_post_init__(self) -> None:
-        super().__attrs_post_init__()
-        self._confidence = Confidence.of(self)
 
     def width_formula(self) -> Width:
         return self._confidence.width(self.delta)  # (1)
