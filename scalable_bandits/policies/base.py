@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import attrs
@@ -399,11 +399,15 @@ class Policy(AbstractContextManager[Any]):
         `asked` says whether the points were asked for; None: those that are pending were.
         """
         points, values, given, variances = self._measuring.measurements(self.space, x, y, noise)
-        with self._unchanged_by_errors():
+        parts = vars(self).copy()
+        try:
             candidates = self._number_points(points)
             self.precheck(len(values))
             if self._recorder is not None:
                 self._recorder.tells(candidates, points, values, given)
+        except BaseException:  # new points gave the policy a new domain and a new model; the old ones are as they were
+            vars(self).update(parts)
+            raise
         for candidate, each, variance in zip(candidates.tolist(), values.tolist(), variances.tolist(), strict=True):
             self._asked = candidate in self._pending.numbers if asked is None else asked
             self.observe(candidate, each, variance)
@@ -456,11 +460,15 @@ class Policy(AbstractContextManager[Any]):
             if len(points) != 1:
                 checks.refuse("x", x, "one point")
             checks.kind("error", error, str, "text")
-            with self._unchanged_by_errors():
+            parts = vars(self).copy()
+            try:
                 candidate = int(self._number_points(points)[0])
                 left = self._pending.settled(candidate)
                 if self._recorder is not None:
                     self._recorder.failed(candidate, points[0], error, left.numbers)
+            except BaseException:
+                vars(self).update(parts)
+                raise
             self._pending = left
             self.failures += 1
             self.learn_failure(candidate)
@@ -468,19 +476,6 @@ class Policy(AbstractContextManager[Any]):
     def learn_failure(self, candidate: int) -> None:
         """Avoid a candidate whose evaluation failed: it is not chosen again, and counts as pending when others are."""
         self._pending = self._pending.failed(candidate)
-
-    @contextmanager
-    def _unchanged_by_errors(self) -> Iterator[None]:
-        """Put back the parts that the policy had, if what is done inside raises.
-
-        Points that are numbered inside give the policy a new domain and a new model; the old ones stay as they were.
-        """
-        parts = vars(self).copy()
-        try:
-            yield
-        except BaseException:
-            vars(self).update(parts)
-            raise
 
     def abandon(self, x: ArrayLike | None = None) -> None:
         """Remove pending points: all, or those at `x`; if one of these is not pending, ValueError and no change.

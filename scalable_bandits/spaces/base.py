@@ -247,14 +247,13 @@ class Space(Specification):
         ValueError
             If x is not finite, empty, or of another shape.
         """
-        array = checks.finite("x", x)
+        array, d = checks.finite("x", x), self.dimension
         if not array.size:
             checks.refuse("x", x, "at least one point")
-        single = array.ndim == 0 or (array.ndim == 1 and array.shape == (self.dimension,) and self.dimension > 1)
-        single = single or (array.shape == (1,) and self.dimension == 1)
+        single = array.shape in ((), (d,))
         points = array.reshape(1, -1) if single else array.reshape(len(array), -1)
-        if array.ndim > 2 or points.shape[1] != self.dimension:
-            checks.refuse("x", f"shape {array.shape}", f"({self.dimension},) or (k, {self.dimension})")
+        if array.ndim > 2 or points.shape[1] != d:
+            checks.refuse("x", f"shape {array.shape}", f"({d},) or (k, {d})")
         return points, single
 
 

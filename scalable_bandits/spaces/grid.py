@@ -39,11 +39,12 @@ def _side(bounds: tuple[float, float], side: int) -> Floats:
 
 
 @functools.lru_cache(maxsize=256)
-def _frame(bounds: tuple[tuple[float, float], ...], sides: tuple[int, ...]) -> tuple[Floats, Floats, Floats]:
-    """Return first coordinates, steps and largest numbers along the dimensions, three (d,) arrays."""
+def _frame(bounds: Bounds, sides: tuple[int, ...]) -> tuple[Floats, Floats, Floats, Indices]:
+    """Return first coordinates, steps, largest numbers and strides of numbers along the dimensions, (d,) arrays."""
     low, high = np.array(bounds).T
     last = np.array(sides) - 1.0
-    return low, (high - low) / np.maximum(last, 1.0), last
+    strides = np.array([math.prod(sides[j + 1 :]) for j in range(len(sides))], dtype=np.int64)
+    return low, (high - low) / np.maximum(last, 1.0), last, strides
 
 
 @attrs.frozen
@@ -141,17 +142,14 @@ class Grid(FiniteSpace):
         return np.broadcast_to(along.reshape(shape), self.sides).ravel()
 
     def find(self, points: Floats) -> Indices:
-        low, step, last = _frame(self.bounds, self.sides)
+        low, step, last, strides = _frame(self.bounds, self.sides)
         with np.errstate(over="ignore", invalid="ignore"):  # points far outside overflow
             steps = (points - low) / step
             nearest = np.rint(steps)
             rounding = ROUNDING * np.abs(points) / step
             good = (np.abs(steps - nearest) <= 1e-6 + rounding) & (nearest >= 0) & (nearest <= last)
-        if good.all():
-            return np.ravel_multi_index(tuple(nearest.astype(np.int64).T), self.sides).astype(np.int64, copy=False)
-        found, known = np.full(len(points), -1), good.all(axis=1)
-        found[known] = np.ravel_multi_index(tuple(nearest[known].astype(np.int64).T), self.sides)
-        return found
+            numbers = nearest.astype(np.int64) @ strides
+        return np.where(good.all(axis=1), numbers, -1)
 
     def refuse_point(self, point: Floats) -> NoReturn:
         sides = "x".join(map(str, self.sides))
