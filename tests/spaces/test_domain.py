@@ -102,5 +102,5 @@ def test_uniform_draws(name):
 
 def test_equal_points():
     domain = make_domain(sb.Points([[0.0], [1.0], [0.0]]), None, 0)
-    assert domain.canonical(2) == 0
+    assert domain.numbered.canonical(2) == 0
     assert domain.without([0], None).tolist() == [False, True, False]
