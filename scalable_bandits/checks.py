@@ -217,8 +217,8 @@ def finite(name: str, value: ArrayLike, ndim: int | None = None) -> Floats:
         refuse(name, value, "numbers")
     if array is not value and not isinstance(value, float):  # numpy converts strings such as "1.5"
         given = np.asarray(value)
-        objects = given.flat if given.dtype.kind == "O" else ()
-        if given.dtype.kind in "UST" or any(isinstance(each, str | bytes) for each in objects):
+        code = given.dtype.kind
+        if code in "UST" or (code == "O" and any(isinstance(each, str | bytes) for each in given.flat)):
             refuse(name, value, "numbers")
     if ndim is not None and array.ndim != ndim:
         refuse(name, f"an array of shape {array.shape}", f"{ndim} dimension(s)")

@@ -89,7 +89,7 @@ class BatchPoints(Stateful):
     @property
     def information_gain(self) -> float:
         """Realised information gain (nats) of all points."""
-        gain, lacking = self.model.information_gain, self._lacking
+        gain, lacking = self.model.engine.information_gain, self._lacking
         if lacking and self._before is None:
             self._before = self._variance_of(self._last)
         # By the expression of the engines, to the last bit.

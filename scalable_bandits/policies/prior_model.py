@@ -94,7 +94,7 @@ class PriorShard:
         means = self._moving_mean(t)
         shift = 0.0 if means is None else float(means[candidate])
         self._model.observe(candidate, y - shift, noise_variance)
-        gain = self._model.information_gain
+        gain = self._model.engine.information_gain
         self._last_observation = LastObservation(float(mean) + shift, float(variance), gain)
 
     def observe_all(self, candidates: Indices, ys: Floats, noise_variances: Floats, first: int) -> None:
@@ -152,7 +152,7 @@ class PriorShard:
 
     def information_gain(self) -> float:
         """Return the realised information gain in nats."""
-        return self._model.information_gain
+        return self._model.engine.information_gain
 
     def state(self) -> State:
         """Return the arrays of the state by name."""

@@ -169,7 +169,7 @@ class RegretBelow:
         else:
             norm = self._norm(policy)
             assert norm is not None
-            gain = policy.model.information_gain
+            gain = policy.model.engine.information_gain
             factor = width("flynn-reeb", gain, delta, norm, policy.noise, policy.regularization)
         low, _ = policy.bounds(policy.space.parse(policy.best().x)[0], factor)
         return policy.model.highest(factor, (policy.seed, policy.round)) - float(low[0])

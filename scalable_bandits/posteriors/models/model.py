@@ -174,11 +174,6 @@ class Model(Stateful):
         """Whether the engine forgets and has its own observations."""
         return self._engine is not None and self._engine.forgets
 
-    @property
-    def information_gain(self) -> float:
-        """Realised information gain of the observations, in nats."""
-        return self.engine.information_gain
-
     # ---- observations
 
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
