@@ -251,3 +251,9 @@ def test_units_of_x_change_nothing(factor: float) -> None:
         run = sb.simulate(policy, sb.TableEnvironment(space, np.sin(np.arange(33.0))), 40)
         plays.append(run.candidate.tolist())
     assert plays[0] == plays[1]
+
+
+@pytest.mark.parametrize("variance", [1e-250, 1e250])
+def test_a_regularization_whose_precision_is_lost_is_refused_before_anything_is_told(variance):
+    with pytest.raises(ValueError, match=r"^regularization: got .*; allowed: from 1e-200 to 1e\+200"):
+        sb.RandomSearch(sb.Grid([[0, 1]], 3), regularization=variance)
