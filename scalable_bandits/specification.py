@@ -311,7 +311,7 @@ def rebuilt(data: Mapping[str, Any], base: type[T]) -> T:
     if not isinstance(name, str) or name not in concrete:
         refuse("type", name, known_types(name, concrete))
     kind = concrete[name]
-    hidden, by_name = getattr(kind, "not_in_data", ()), getattr(kind, "by_name", ())
+    hidden, by_name = getattr(kind, "_not_in_data", ()), getattr(kind, "by_name", ())
     fields = [field for field in inspect.signature(kind).parameters if field not in hidden]
     values = {key: _rebuild(value, key in by_name) for key, value in data.items() if key != "type"}
     for key in values:

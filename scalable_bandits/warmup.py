@@ -99,4 +99,4 @@ def _run(policy: Policy) -> None:
         policy.tell(asked, float(np.sin(3.0 * np.sum(asked))))
     policy.best()
     if not whole:
-        policy.play(np.zeros(policy.domain.size), np.zeros(3))
+        policy._play(np.zeros(policy.domain.size), np.zeros(3))

@@ -32,7 +32,7 @@ def indexed(policy: Policy) -> bool:
     """
     if isinstance(policy, PEGPUCB):
         return True
-    return isinstance(policy, GaussianProcessPolicy) and policy.maximizes_index
+    return isinstance(policy, GaussianProcessPolicy) and policy._maximizes_index
 
 
 def index_of(policy: Policy, points: Floats) -> Floats:
@@ -60,11 +60,11 @@ def index_of(policy: Policy, points: Floats) -> Floats:
     checks.kind("policy", policy, Policy, "a policy")
     if indexed(policy) and isinstance(policy, GaussianProcessPolicy):
         mean, std = policy.posterior(points)
-        return policy.acquisition(None)(policy.oriented(mean), std**2)
+        return policy.acquisition(None)(policy._oriented(mean), std**2)
     if isinstance(policy, PEGPUCB):
         names = policy.surviving or (policy.priors[-1].name,)
         pairs = [policy.posterior(points, prior=name) for name in names]
-        return np.max([policy.oriented(mean) + policy.width * std for mean, std in pairs], axis=0)
+        return np.max([policy._oriented(mean) + policy.width * std for mean, std in pairs], axis=0)
     checks.refuse("policy", type(policy).__name__, "a policy that maximises an index over its space, or PEGPUCB")
 
 

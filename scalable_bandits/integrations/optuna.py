@@ -409,7 +409,7 @@ class Adviser:
         new = np.array(list(dict.fromkeys(map(tuple, points))))
         new = new[domain.find(new) < 0]
         if len(new):
-            self.policy.introduce(np.arange(domain.size, domain.size + len(new)), new)
+            self.policy._introduce(np.arange(domain.size, domain.size + len(new)), new)
 
     def choose(self, history: StudyHistory, trial: FrozenTrial, own: Collection[int] = ()) -> dict[str, float]:
         """Return the values chosen for a trial by name, in Optuna's internal form.
@@ -425,7 +425,7 @@ class Adviser:
         """
         pending = self.follow(history, trial.number)
         numbers = self.policy.domain.find(np.array(pending)) if pending else np.empty(0, dtype=np.int64)
-        self.policy.restore_pending([number for number in numbers.tolist() if number >= 0], reissue=False)
+        self.policy._restore_pending([number for number in numbers.tolist() if number >= 0], reissue=False)
         running = {tuple(point) for point in pending}
         preceding = set(range(trial.number - PRECEDING, trial.number)).difference(own)  # of other processes
         others = [other for other in history.running if other.number in preceding]

@@ -192,7 +192,7 @@ class ArmPolicy(Policy):
         self._arms.add(candidate, y, self.regularization / noise_variance)
         self._turns.add(candidate)
 
-    def learned_observations(self) -> Observations:
+    def _learned_observations(self) -> Observations:
         arms = self._arms.observed()
         weights = self._arms.weights[arms]
         return Observations(self._domain.points(arms), self._arms.sums[arms] / weights, self.regularization / weights)

@@ -124,7 +124,7 @@ class Policy(AbstractContextManager[Any]):
         If a number is not finite or not in its range; if the space is not a space, or the kernel not a kernel.
     """
 
-    STATE: ClassVar[tuple[StateEntry, ...]] = (  # without the pending points, which `restore_pending` brings back
+    STATE: ClassVar[tuple[StateEntry, ...]] = (  # without the pending points, which `_restore_pending` brings back
         number("rounds", int),
         number("failures", int),
         value(
@@ -133,7 +133,7 @@ class Policy(AbstractContextManager[Any]):
         ),
         StateEntry("added", "(k, d)", float, lambda self: self.domain.added(), lambda self, x: self._restore_added(x)),
     )  # fmt: skip
-    not_in_data: ClassVar[frozenset[str]] = frozenset({"on"})  # parameters that `to_dict` leaves out
+    _not_in_data: ClassVar[frozenset[str]] = frozenset({"on"})  # parameters that `to_dict` leaves out
     continuous: ClassVar[bool] = False
     sharded: ClassVar[bool] = False
 
@@ -177,7 +177,7 @@ class Policy(AbstractContextManager[Any]):
         """Return whether the policy plays whole boxes: of a `continuous` class a parameter may decide."""
         return self.continuous
 
-    # ---- what a class defines; values are oriented (larger is better) in all of it but `play`
+    # ---- what a class defines; values are oriented (larger is better) in all of it but `_play`
 
     @abstractmethod
     def choose(self, allowed: Mask | None = None) -> int | Floats:
@@ -212,7 +212,7 @@ class Policy(AbstractContextManager[Any]):
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
         """Return oriented posterior mean and variance of f at points (k, d) of the space's box, two (k,) arrays."""
 
-    def bounds(self, points: Floats, deviations: float) -> tuple[Floats, Floats]:
+    def _bounds(self, points: Floats, deviations: float) -> tuple[Floats, Floats]:
         """Return oriented values (k,) that many standard deviations below and above the mean at points (k, d)."""
         mean, variance = self.moments(points)
         half = deviations * np.sqrt(variance)
@@ -222,24 +222,24 @@ class Policy(AbstractContextManager[Any]):
         """Return the recommendation after the observations so far, with its oriented mean."""
         raise NotImplementedError(f"{type(self).__name__} has no `recommend`")
 
-    def learned_observations(self) -> Observations | None:
+    def _learned_observations(self) -> Observations | None:
         """Return the observations in the posterior, oriented; None if the policy keeps no list of them."""
         return None
 
-    def after_tell(self) -> None:
+    def _after_tell(self) -> None:
         """Do what follows a `tell`, such as a warning; simulations do not call it."""
 
-    def precheck(self, count: int) -> None:
+    def _precheck(self, count: int) -> None:
         """Call the user's functions of the round for the next `count` rounds, so that they raise before any change."""
 
-    def extend(self, grown: Domain) -> None:
+    def _extend(self, grown: Domain) -> None:
         """Adapt to a domain with more points, or (after an `ask` that failed) to the previous one; may raise."""
 
-    def untold(self) -> Indices:
+    def _untold(self) -> Indices:
         """Return the numbers (k,) of points of a whole box without an observation, also abandoned ones; else empty."""
         return np.empty(0, dtype=np.int64)
 
-    def play(self, table: Floats, noise: Floats) -> Columns | None:
+    def _play(self, table: Floats, noise: Floats) -> Columns | None:
         """Play rounds in a compiled loop, for simulations: the same as `propose` and `observe` round by round.
 
         Parameters
@@ -283,11 +283,6 @@ class Policy(AbstractContextManager[Any]):
     def pending_points(self) -> PendingPoints:
         """Pending points by number."""
         return self._pending
-
-    @property
-    def recorded(self) -> bool:
-        """Whether a recorder is attached."""
-        return self._recorder is not None
 
     @property
     def pending(self) -> list[Any]:
@@ -402,7 +397,7 @@ class Policy(AbstractContextManager[Any]):
         parts = vars(self).copy()
         try:
             candidates = self._number_points(points)
-            self.precheck(len(values))
+            self._precheck(len(values))
             if self._recorder is not None:
                 self._recorder.tells(candidates, points, values, given)
         except BaseException:  # new points gave the policy a new domain and a new model; the old ones are as they were
@@ -413,15 +408,15 @@ class Policy(AbstractContextManager[Any]):
             self.observe(candidate, each, variance)
         if self._recorder is not None:
             self._recorder.told()
-        self.after_tell()
+        self._after_tell()
         self._measuring.expect_rounds(self.rounds)
 
-    def expect_rounds(self, rounds: int) -> None:
+    def _expect_rounds(self, rounds: int) -> None:
         """Warn, once, if double precision cannot carry a posterior of so many rounds that all count."""
         self._measuring.expect_rounds(rounds)
 
     @property
-    def forgets(self) -> bool:
+    def _forgets(self) -> bool:
         """Whether observations count for some rounds only, or ever less."""
         return False
 
@@ -471,9 +466,9 @@ class Policy(AbstractContextManager[Any]):
                 raise
             self._pending = left
             self.failures += 1
-            self.learn_failure(candidate)
+            self._learn_failure(candidate)
 
-    def learn_failure(self, candidate: int) -> None:
+    def _learn_failure(self, candidate: int) -> None:
         """Avoid a candidate whose evaluation failed: it is not chosen again, and counts as pending when others are."""
         self._pending = self._pending.failed(candidate)
 
@@ -495,7 +490,7 @@ class Policy(AbstractContextManager[Any]):
                 self._recorder.asked(left.numbers)
             self._pending = left
 
-    def restore_pending(self, numbers: Sequence[int], reissue: bool) -> None:
+    def _restore_pending(self, numbers: Sequence[int], reissue: bool) -> None:
         """Replace the pending candidates by those of an earlier process, which `ask` returns again if `reissue`."""
         self._pending = PendingPoints(numbers, numbers if reissue else (), self._pending.excluded)
 
@@ -511,12 +506,12 @@ class Policy(AbstractContextManager[Any]):
         return self._domain.find(points)
 
     def _replace_domain(self, domain: Domain) -> None:
-        self.extend(domain)
+        self._extend(domain)
         self._domain = domain
 
     # ---- results, in units of y
 
-    def oriented(self, values: Any) -> Any:
+    def _oriented(self, values: Any) -> Any:
         """Turn values (...,) in units of y into those that the model has, where larger is better; or back."""
         return 0.0 - values if self.minimize else values  # 0 stays 0, not -0
 
@@ -524,7 +519,7 @@ class Policy(AbstractContextManager[Any]):
         """Return the recommendation after the observations so far."""
         with self._lock:
             found = self.recommend()
-        return found._replace(mean=self.oriented(found.mean))
+        return found._replace(mean=self._oriented(found.mean))
 
     def posterior(self, x: ArrayLike) -> tuple[Any, Any]:
         """Return posterior mean and standard deviation of f at x; before the first `tell`, those of the prior.
@@ -576,7 +571,7 @@ class Policy(AbstractContextManager[Any]):
             checks.refuse("level", level, "a number between 0 and 1, both excluded")
         points, single = self._described_points(x)
         with self._lock:
-            ends = [self.oriented(end) for end in self.bounds(points, float(ndtri(0.5 + 0.5 * level)))]
+            ends = [self._oriented(end) for end in self._bounds(points, float(ndtri(0.5 + 0.5 * level)))]
         low, high = ends[::-1] if self.minimize else ends
         return (float(low[0]), float(high[0])) if single else (low, high)
 
@@ -590,15 +585,15 @@ class Policy(AbstractContextManager[Any]):
         """Return mean and standard deviation in the shape of x, given a function from points (k, d) to moments."""
         points, single = self._described_points(x)
         mean, variance = moments(points)
-        mean, std = self.oriented(mean), np.sqrt(variance)
+        mean, std = self._oriented(mean), np.sqrt(variance)
         return (float(mean[0]), float(std[0])) if single else (mean, std)
 
     @property
     def observations(self) -> Observations | None:
         """Observations in the posterior; None if the policy keeps no list of them or forgets gradually."""
         with self._lock:
-            found = self.learned_observations()
-        return None if found is None else found._replace(y=self.oriented(found.y))
+            found = self._learned_observations()
+        return None if found is None else found._replace(y=self._oriented(found.y))
 
     # ---- as data: its parameters, and its state
 
@@ -609,7 +604,7 @@ class Policy(AbstractContextManager[Any]):
 
     def parameters(self) -> dict[str, Any]:
         """Return the arguments that make a policy of this specification, by name."""
-        fields = [field for field in attrs.fields(type(self)) if field.init and field.alias not in self.not_in_data]
+        fields = [field for field in attrs.fields(type(self)) if field.init and field.alias not in self._not_in_data]
         return {field.alias: getattr(self, field.name) for field in fields}
 
     def to_dict(self) -> dict[str, Any]:
@@ -642,15 +637,15 @@ class Policy(AbstractContextManager[Any]):
         """
         entries = entries_of(type(self))
         check_state(self, entries, state)
-        self.before_restore(state)
+        self._before_restore(state)
         restore(self, entries, state)
 
-    def before_restore(self, state: State) -> None:
+    def _before_restore(self, state: State) -> None:
         """Make parts of the sizes that the arrays (...,) of a state have, before these are restored."""
 
     # ---- recorded, resumed, copied
 
-    def record_to(self, recorder: Recorder | None) -> None:
+    def _record_to(self, recorder: Recorder | None) -> None:
         """Report every `ask` and `tell` from now on to a recorder; None stops it."""
         self._recorder = recorder
 
@@ -672,7 +667,7 @@ class Policy(AbstractContextManager[Any]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def introduce(self, candidates: Indices, points: Floats) -> None:
+    def _introduce(self, candidates: Indices, points: Floats) -> None:
         """Give points (k, d) of a whole box the numbers (k,) that they had in the run that is resumed."""
         placed = self._domain.placed(candidates, points)
         if placed is not self._domain:

@@ -137,7 +137,7 @@ class BatchedElimination(GaussianProcessPolicy):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        if self.prior_kernel.epsilon:
+        if self._prior_kernel.epsilon:
             checks.refuse("kernel", self.kernel, "one without TemporalDecay: batches do not forget")
         if self.engine == "sketched":
             checks.refuse("engine", self.engine, "'auto', 'dense' or 'tiled', which are exact")
@@ -145,7 +145,7 @@ class BatchedElimination(GaussianProcessPolicy):
             checks.refuse("refit", self.refit, "None: the points of a batch are chosen before its values are known")
         if self.horizon is None:
             checks.refuse("horizon", None, "a number of rounds: the lengths of the batches depend on it")
-        growth = gain_exponent(self.prior_kernel, self.space.model_dimension)
+        growth = gain_exponent(self._prior_kernel, self.space.model_dimension)
         self.lengths, delay = batch_lengths(self.horizon, self.batches, growth), as_fraction(self.delay)
         self._enough = [length - math.floor(delay * length) for length in self.lengths[:-1]]
         self._set_surviving(np.arange(self.domain.choosable))
@@ -226,14 +226,14 @@ class BatchedElimination(GaussianProcessPolicy):
             super().abandon(x)
             self._late &= Counter(self._pending.asked)
 
-    def learn_failure(self, candidate: int) -> None:
-        super().learn_failure(candidate)
+    def _learn_failure(self, candidate: int) -> None:
+        super()._learn_failure(candidate)
         self._late &= Counter(self._pending.asked)
 
     # ---- the model of all observations
 
-    def make_model(self) -> LazyModel:
-        return LazyModel(self._prior, self._domain, self.make_engine, self.regularization)
+    def _make_model(self) -> LazyModel:
+        return LazyModel(self._prior, self._domain, self._make_engine, self.regularization)
 
     def recommend(self) -> Best:
         """Return the queried point of best posterior mean; without observations, of best prior mean."""
@@ -242,6 +242,6 @@ class BatchedElimination(GaussianProcessPolicy):
         place, _ = choose(mean, self._salt, numbers=numbers)
         return Best(self._domain.value(int(numbers[place])), float(mean[place]), float(np.sqrt(variance[place])))
 
-    def extend(self, grown: Domain) -> None:
-        super().extend(grown)
+    def _extend(self, grown: Domain) -> None:
+        super()._extend(grown)
         self._mask = np.append(self._mask, np.zeros(grown.size - len(self._mask), dtype=np.bool_))

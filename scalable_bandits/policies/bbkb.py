@@ -85,7 +85,7 @@ class BBKB(GaussianProcessPolicy):
         ),
     )  # fmt: skip
     rkhs_norm: float | str = NORM
-    gain_source: Gain = GAIN
+    _gain_source: Gain = GAIN
     confidence: str = width_name("budgeted")
     engine: str = "sketched"
     threshold: float = attrs.field(default=1.5, converter=checks.to_float, validator=checks.above_one)
@@ -103,7 +103,7 @@ class BBKB(GaussianProcessPolicy):
         if self.on is not None:
             checks.refuse("on", self.on, "None: values wait for the end of a batch, and are then learned all at once")
         super().__attrs_post_init__()
-        if self.prior_kernel.epsilon:
+        if self._prior_kernel.epsilon:
             checks.refuse("kernel", self.kernel, "one without TemporalDecay: values wait for the end of a batch")
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
@@ -128,9 +128,9 @@ class BBKB(GaussianProcessPolicy):
         self.batches += len(self._batch) > 0  # (4)
         self._batch, self._feedback, self._ratio = [], None, 1.0
 
-    def extend(self, grown: Domain) -> None:
+    def _extend(self, grown: Domain) -> None:
         self._begin()  # since the new engine has the values of the batch, too
-        super().extend(grown)
+        super()._extend(grown)
 
     def width_formula(self) -> Width:
         return budgeted_width(self) if self.confidence == "budgeted" else self._confidence.width(self.delta)

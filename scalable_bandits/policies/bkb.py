@@ -74,7 +74,7 @@ class BKB(GaussianProcessPolicy):
     """
 
     rkhs_norm: float | str = NORM
-    gain_source: Gain = GAIN
+    _gain_source: Gain = GAIN
     confidence: str = width_name("budgeted")
     engine: str = "sketched"
 

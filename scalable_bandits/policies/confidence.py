@@ -4,7 +4,7 @@ A policy that has these parameters declares them as this file does; the base cla
 
     class IGPUCB(GaussianProcessPolicy):
         rkhs_norm: float | str = NORM
-        gain_source: Gain = GAIN
+        _gain_source: Gain = GAIN
         confidence: str = NAME
 """
 
@@ -126,13 +126,13 @@ class Confidence(Stateful):
             If rkhs_norm="double" or information_gain="greedy" where the function changes over rounds, or
             rkhs_norm="double" where the kernel is learned.
         """
-        if not hasattr(policy, "gain_source"):
+        if not hasattr(policy, "_gain_source"):
             return cls()
-        name, gain, doubles = type(policy).__name__, policy.gain_source, policy.rkhs_norm == "double"
-        if gain == "greedy" and policy.prior_kernel.epsilon:
+        name, gain, doubles = type(policy).__name__, policy._gain_source, policy.rkhs_norm == "double"
+        if gain == "greedy" and policy._prior_kernel.epsilon:
             allowed = "'realised', a number or a function with TemporalDecay: the greedy bound is for a fixed function"
             checks.refuse("information_gain", gain, allowed)
-        if doubles and (policy.engines or policy.prior_kernel.epsilon):
+        if doubles and (policy._engines or policy._prior_kernel.epsilon):
             checks.refuse("rkhs_norm", "double", "a number where the function changes over rounds")
         if doubles and policy.kernel is not None and policy.refit is not None:
             allowed = "a number where the kernel is learned: each kernel has its own norm"

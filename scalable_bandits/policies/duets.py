@@ -214,7 +214,7 @@ class DUETS(BatchedElimination):
     def _agent(self, number: int) -> functools.partial[Agent]:
         """Return the function that makes an agent as it is now."""
         space = self._model.domain.model_space
-        return functools.partial(Agent, number, self.prior_kernel, space, self._observed[number].state())
+        return functools.partial(Agent, number, self._prior_kernel, space, self._observed[number].state())
 
     # ---- the algorithm
 
@@ -287,14 +287,14 @@ class DUETS(BatchedElimination):
         """0: no posterior of the present batch is kept up to date."""
         return 0.0
 
-    def make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
+    def _make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
         return make_engine(self.engine, kernel, points, prior_mean, EngineOptions())
 
     def _engine_is_sharded(self) -> bool:
         return True  # the executor holds the agents
 
-    def extend(self, grown: Domain) -> None:
-        super().extend(grown)
+    def _extend(self, grown: Domain) -> None:
+        super()._extend(grown)
         self._shards.renew()
 
     def _restore_agents(self, states: State) -> None:

@@ -88,7 +88,7 @@ class ETGPUCB(GaussianProcessPolicy):
     >>> import scalable_bandits as sb
     >>> policy = sb.ETGPUCB(sb.Grid([[0, 1]], 11), sb.RBF(0.3), noise=0.1, regularization=0.01)
     >>> policy.tell([0.5, 0.5, 0.5], [1.0, 1.1, -2.0])
-    >>> policy.resets, policy.remembered
+    >>> policy.resets, policy._remembered
     ([3], 1)
     """
 
@@ -101,7 +101,7 @@ class ETGPUCB(GaussianProcessPolicy):
     continuous: ClassVar[bool] = True
 
     rkhs_norm: float | str = NORM
-    gain_source: Gain = GAIN
+    _gain_source: Gain = GAIN
     confidence: str = NAME
     reset_probability: float = attrs.field(default=0.1, converter=checks.to_float, validator=checks.probability)
     theorem: int | None = THEOREM
@@ -118,11 +118,11 @@ class ETGPUCB(GaussianProcessPolicy):
             checks.refuse("rkhs_norm", "double", "a number where observations are forgotten")
 
     @property
-    def forgets(self) -> bool:
+    def _forgets(self) -> bool:
         return True
 
     @property
-    def remembered(self) -> int:
+    def _remembered(self) -> int:
         return self.rounds - self.resets[-1] + 1 if self.resets else self.rounds
 
     def width_formula(self) -> Width:
@@ -134,7 +134,7 @@ class ETGPUCB(GaussianProcessPolicy):
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         kept, reset = self._model, self._contradicts(candidate, y, noise_variance)
         if reset:
-            self._model = self.make_model()  # (5)
+            self._model = self._make_model()  # (5)
         try:
             super().learn(candidate, y, noise_variance)
         except BaseException:  # lost workers or Ctrl-C: nothing is forgotten, for another `tell`
@@ -146,5 +146,5 @@ class ETGPUCB(GaussianProcessPolicy):
     def _contradicts(self, candidate: int, y: float, noise_variance: float) -> bool:
         (mean,), (variance,) = self._model.engine.at(np.array([candidate]))
         noise = self.noise * math.sqrt(noise_variance / self.regularization)
-        bound = largest_error(self.remembered + 1, math.sqrt(variance), noise, self.reset_probability)  # (3)
+        bound = largest_error(self._remembered + 1, math.sqrt(variance), noise, self.reset_probability)  # (3)
         return bool(abs(y - mean) > bound)

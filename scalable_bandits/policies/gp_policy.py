@@ -61,7 +61,7 @@ def _mean_or_sample(policy: Any, field: attrs.Attribute[Any], value: Any) -> Non
     """Refuse draws at pending points where a policy does not always play the maximum of an index."""
     if value not in ("mean", "sample"):
         checks.refuse(field.alias or field.name, value, "'mean', 'sample'")
-    if value == "sample" and not (policy.maximizes_index and policy.assumes_draws):
+    if value == "sample" and not (policy._maximizes_index and policy._assumes_draws):
         allowed = f"'mean' for {type(policy).__name__}; 'sample' needs one that always plays the maximum of an index"
         checks.refuse(field.alias or field.name, value, allowed)
 
@@ -133,8 +133,8 @@ class GaussianProcessPolicy(Policy):
         member("_confidence", prefix=False),
     )
     sharded: ClassVar[bool] = True
-    engines: ClassVar[tuple[str, ...]] = ()  # names of the engines of a policy with its own engine
-    assumes_draws: ClassVar[bool] = True  # at pending points, if it maximises an index
+    _engines: ClassVar[tuple[str, ...]] = ()  # names of the engines of a policy with its own engine
+    _assumes_draws: ClassVar[bool] = True  # at pending points, if it maximises an index
     learns_kernel: ClassVar[bool] = False  # whether the kernel may be None
 
     kernel: Kernel | None = attrs.field(kw_only=False, default=None, validator=_kernel_or_learned)
@@ -155,7 +155,7 @@ class GaussianProcessPolicy(Policy):
     def __attrs_post_init__(self) -> None:
         self._fill_in()
         super().__attrs_post_init__()
-        self.prior_kernel.check(self.space.model_dimension)
+        self._prior_kernel.check(self.space.model_dimension)
         self.engine = self._checked_engine()
         if self.on is not None and (self.domain.whole_box or not self._engine_is_sharded()):
             allowed = f"None for the engine {self.engine!r}: an executor can hold tiles of the engine 'tiled'"
@@ -174,8 +174,8 @@ class GaussianProcessPolicy(Policy):
         if self.kernel is not None:
             some = self.space.encode(self._domain.sample(self.seed))
             self._given_mean_at(some[:1])
-            largest = float(self.prior_kernel.diagonal(some).max())  # ValueError if it has too few arms
-            self._measuring.expect_variance(largest, self.forgets, self.horizon)
+            largest = float(self._prior_kernel.diagonal(some).max())  # ValueError if it has too few arms
+            self._measuring.expect_variance(largest, self._forgets, self.horizon)
         self._model = self._fresh_model()
         self._confidence = Confidence.of(self)
 
@@ -190,32 +190,32 @@ class GaussianProcessPolicy(Policy):
             self.noise, self.regularization = noise or variance**0.5, variance or noise**2
 
     @property
-    def forgets(self) -> bool:
-        return bool(self.engines or self.prior_kernel.epsilon)
+    def _forgets(self) -> bool:
+        return bool(self._engines or self._prior_kernel.epsilon)
 
     def _takes_whole_boxes(self) -> bool:
         engine = find_engine(self.engine)
         exact = engine is None or engine.exact
-        return super()._takes_whole_boxes() and not self.prior_kernel.epsilon and exact
+        return super()._takes_whole_boxes() and not self._prior_kernel.epsilon and exact
 
     def _engine_is_sharded(self) -> bool:
         engine = find_engine(self.engine)
-        return not self.engines and engine is not None and engine.sharded
+        return not self._engines and engine is not None and engine.sharded
 
     def _checked_engine(self) -> str:
         """Return the name of the engine, "auto" resolved."""
-        if not self.engines:
+        if not self._engines:
             given = "tiled" if self.kernel is None and self.engine == "auto" else self.engine  # it is made in no time
-            return check_engine(given, self._domain.size, self.prior_kernel.epsilon)
-        if self.engine not in ("auto", *self.engines):
-            checks.refuse("engine", self.engine, " or ".join(map(repr, ("auto", *self.engines))))
-        if self.prior_kernel.epsilon:
+            return check_engine(given, self._domain.size, self._prior_kernel.epsilon)
+        if self.engine not in ("auto", *self._engines):
+            checks.refuse("engine", self.engine, " or ".join(map(repr, ("auto", *self._engines))))
+        if self._prior_kernel.epsilon:
             checks.refuse("kernel", self.kernel, "one without TemporalDecay: the policy has its own way of forgetting")
-        check_size(self.engines[0], self._domain.size, Engine.limit)
-        return self.engines[0]
+        check_size(self._engines[0], self._domain.size, Engine.limit)
+        return self._engines[0]
 
     @property
-    def prior_kernel(self) -> Kernel:
+    def _prior_kernel(self) -> Kernel:
         """Kernel of the prior: `kernel`, on a space with unordered parameters times a `Hamming` kernel of these.
 
         Without a kernel it is the one whose values are learned, with its initial values.
@@ -230,35 +230,35 @@ class GaussianProcessPolicy(Policy):
         """Make the policy's own model, without observations."""
         if self.kernel is None:
             return self._learned_model()
-        return self.make_model() if self.refit is None else self._refitted_model(self.refit)
+        return self._make_model() if self.refit is None else self._refitted_model(self.refit)
 
     @property
     def _prior(self) -> GivenPrior:
         direction = -1 if self.minimize else 1
-        return GivenPrior(self.prior_kernel, self._given_mean_at, self._constant_mean, direction)
+        return GivenPrior(self._prior_kernel, self._given_mean_at, self._constant_mean, direction)
 
-    def make_model(self) -> Model:
+    def _make_model(self) -> Model:
         """Make a model of the given prior, without observations."""
-        return Model(self._prior, self._domain, self.make_engine, self.regularization, search_of(self._domain))
+        return Model(self._prior, self._domain, self._make_engine, self.regularization, search_of(self._domain))
 
     def _refitted_model(self, every: int) -> RefittedModel:
-        if self.engines or self.prior_kernel.epsilon:
+        if self._engines or self._prior_kernel.epsilon:
             checks.refuse("refit", every, "None where the function changes over rounds")
         given = self.lengthscale_prior
         lengthscales = usual_lengthscales(self.space) if isinstance(given, str) else given
         if lengthscales is not None:
             lengthscales.check(self.space.model_dimension)
         return RefittedModel(
-            self._prior, self._domain, self.make_engine, self.regularization, search_of(self._domain), lengthscales,
+            self._prior, self._domain, self._make_engine, self.regularization, search_of(self._domain), lengthscales,
             every, self.seed,
         )  # fmt: skip
 
     def _learned_model(self) -> LearnedModel:
         lengthscales = None if isinstance(self.lengthscale_prior, str) else self.lengthscale_prior
         search, known_noise = search_of(self._domain, large_grids=self.engine == "tiled"), self.noise is not None
-        return LearnedModel(self._prior, self._domain, self.make_engine, known_noise, lengthscales, self.refit, search)
+        return LearnedModel(self._prior, self._domain, self._make_engine, known_noise, lengthscales, self.refit, search)
 
-    def make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
+    def _make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
         """Make an engine without observations.
 
         Parameters
@@ -278,7 +278,7 @@ class GaussianProcessPolicy(Policy):
     @property
     def _constant_mean(self) -> float | None:
         """Given prior mean, oriented; None if it is not one number."""
-        return self.oriented(self.prior_mean) if isinstance(self.prior_mean, float) else None
+        return self._oriented(self.prior_mean) if isinstance(self.prior_mean, float) else None
 
     def _given_mean_at(self, points: Floats) -> Floats:
         """Return the given prior mean (k,), oriented, at points (k, d); ValueError if its shape is invalid."""
@@ -293,7 +293,7 @@ class GaussianProcessPolicy(Policy):
             means = given[self._domain.finite.index(points)] if given.ndim else given
         if means.shape not in ((), (len(points),)):
             checks.refuse("prior_mean", f"values of shape {means.shape}", f"({len(points)},), one for each point")
-        return np.broadcast_to(self.oriented(means), (len(points),)).astype(np.float64)
+        return np.broadcast_to(self._oriented(means), (len(points),)).astype(np.float64)
 
     @property
     def model(self) -> Model:
@@ -305,14 +305,14 @@ class GaussianProcessPolicy(Policy):
         """Kernel of the posterior: `kernel`, or the last one that was learned."""
         return self._model.kernel
 
-    def learned_observations(self) -> Observations | None:
+    def _learned_observations(self) -> Observations | None:
         if self._model.forgets:
             return None
         candidates, averages, noise_variances = self._model.averages()
         return Observations(self._domain.points(candidates), averages, noise_variances)
 
     @property
-    def remembered(self) -> int:
+    def _remembered(self) -> int:
         """Number of observations in the posterior."""
         return self.rounds
 
@@ -321,12 +321,12 @@ class GaussianProcessPolicy(Policy):
         """Information gain (nats) in the width of the next round: the realised one, or the one that was given."""
         if self._confidence.gain == "realised":
             return self._model.engine.information_gain
-        return self._confidence.information_gain(self._model, self.remembered)
+        return self._confidence.information_gain(self._model, self._remembered)
 
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
         return self._model.predict(self.space.encode(points))
 
-    def bounds(self, points: Floats, deviations: float) -> tuple[Floats, Floats]:
+    def _bounds(self, points: Floats, deviations: float) -> tuple[Floats, Floats]:
         return self._model.bounds(self.space.encode(points), deviations)
 
     # ---- the algorithm
@@ -357,7 +357,7 @@ class GaussianProcessPolicy(Policy):
         return UpperConfidence(width)
 
     @property
-    def maximizes_index(self) -> bool:
+    def _maximizes_index(self) -> bool:
         """Whether the policy plays the maximum of `acquisition`."""
         return type(self).choose is GaussianProcessPolicy.choose
 
@@ -397,32 +397,32 @@ class GaussianProcessPolicy(Policy):
         return Rule(width.formula, np.array(width.constants), gain=gain) if isinstance(gain, float) else None
 
     @property
-    def rounds_alike(self) -> int:
+    def _rounds_alike(self) -> int:
         """Number of rounds until `learn` does more than condition the model on an observation."""
         return sys.maxsize
 
-    def after_play(self) -> None:
-        """Do what else `learn` does, after `rounds_alike` rounds or fewer in a compiled loop."""
+    def _after_play(self) -> None:
+        """Do what else `learn` does, after `_rounds_alike` rounds or fewer in a compiled loop."""
 
-    def play(self, table: Floats, noise: Floats) -> Columns | None:
+    def _play(self, table: Floats, noise: Floats) -> Columns | None:
         model, points = self._model, self._pending
         foreign = type(self).__module__.partition(".")[0] != __name__.partition(".")[0]  # which may change any method
-        rule = None if foreign or not self.maximizes_index else self.rule()
+        rule = None if foreign or not self._maximizes_index else self.rule()
         if rule is None or points.numbers or points.excluded or not model.plays or not model.engine.plays:
             return None
         columns, done = Columns.empty(len(noise)), 0
         while done < len(noise):
-            stop = min(len(noise), done + self.rounds_alike)
+            stop = min(len(noise), done + self._rounds_alike)
             game = Game(self.rounds + 1, table, noise[done:stop], self.regularization, self._salt)
             model.engine.play(rule, game, columns.part(done, stop))
             model.add_played(columns.part(done, stop), self.regularization)
             self.rounds, done = self.rounds + stop - done, stop
-            self.after_play()
+            self._after_play()
         if math.isnan(self.width):  # the index has a constant weight of the deviation, which is no confidence width
             columns.widths[:] = math.nan
         return columns
 
-    def after_tell(self) -> None:
+    def _after_tell(self) -> None:
         learns_noise = self.noise is None
         if learns_noise and not self._said_all and self._model.exhausted:
             self._said_all = True
@@ -444,9 +444,9 @@ class GaussianProcessPolicy(Policy):
         if self.refit is not None:
             self._model.after_round(self.rounds + 1)
 
-    def learn_failure(self, candidate: int) -> None:
+    def _learn_failure(self, candidate: int) -> None:
         """Avoid a candidate whose evaluation failed: excluded, and bad to a model that learns its kernel."""
-        super().learn_failure(candidate)
+        super()._learn_failure(candidate)
         self._model.fail(candidate)
 
     def recommend(self) -> Best:
@@ -464,10 +464,10 @@ class GaussianProcessPolicy(Policy):
 
     # ---- state
 
-    def extend(self, grown: Domain) -> None:
+    def _extend(self, grown: Domain) -> None:
         self._model = self._model.extended(grown)
 
-    def untold(self) -> Indices:
+    def _untold(self) -> Indices:
         return self._domain.unobserved(self._model.queried)
 
     def _restore_model(self, state: State) -> None:

@@ -56,7 +56,7 @@ class GPUCB(GaussianProcessPolicy):
     continuous: ClassVar[bool] = True
     learns_kernel: ClassVar[bool] = True
     rkhs_norm: float | str = NORM
-    gain_source: Gain = GAIN
+    _gain_source: Gain = GAIN
     confidence: str = NAME
     theorem: int | None = THEOREM
     scale: float = SCALE

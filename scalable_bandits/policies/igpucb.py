@@ -46,7 +46,7 @@ class IGPUCB(GaussianProcessPolicy):
     learns_kernel: ClassVar[bool] = True
 
     rkhs_norm: float | str = NORM
-    gain_source: Gain = GAIN
+    _gain_source: Gain = GAIN
     confidence: str = NAME
 
     def __attrs_post_init__(self) -> None:

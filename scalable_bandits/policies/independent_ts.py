@@ -87,7 +87,7 @@ class IndependentTS(ArmPolicy):
     prior_std: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive)
 
     def prior(self) -> tuple[float, float]:
-        return self.oriented(self.prior_mean), self.regularization / self.prior_std / self.prior_std
+        return self._oriented(self.prior_mean), self.regularization / self.prior_std / self.prior_std
 
     def choose(self, allowed: Mask | None = None) -> int:
         allowed = self.arms(allowed)

@@ -45,9 +45,9 @@ def _memory(policy: Any, field: attrs.Attribute[Any], value: Any) -> None:
         checks.integer(field.name, value, 1)
     elif policy.horizon is None:
         checks.refuse("horizon", None, "a number, for memory='auto'")
-    elif policy.prior_kernel.epsilon and policy.gain_source == "realised":
+    elif policy._prior_kernel.epsilon and policy._gain_source == "realised":
         allowed = "a number or a function, for memory='auto' with TemporalDecay"
-        checks.refuse("information_gain", policy.gain_source, allowed)
+        checks.refuse("information_gain", policy._gain_source, allowed)
 
 
 def resolved_memory(policy: Any) -> int:

@@ -65,10 +65,10 @@ class PEGPUCB(UnknownPriorPolicy):
             self._report_exhaustion()
         return self.best_proposed(self.proposals(self._playing, allowed))  # line 7
 
-    def play(self, table: Floats, noise: Floats) -> Columns | None:
+    def _play(self, table: Floats, noise: Floats) -> Columns | None:
         if self.exhausted:
             self._report_exhaustion()
-        return super().play(table, noise)
+        return super()._play(table, noise)
 
     def _report_exhaustion(self) -> None:
         """Raise or warn that no prior is left; `tell` does not call it, so as not to fail where warnings are errors."""

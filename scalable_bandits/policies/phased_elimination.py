@@ -297,7 +297,7 @@ class PhasedElimination(BatchedElimination):
         self._points.stale = True  # late points are pending, and are not played again
 
     def _no_points(self) -> BatchPoints:
-        make = self._design_engine if self.engine == "tiled" else self.make_engine
+        make = self._design_engine if self.engine == "tiled" else self._make_engine
         return BatchPoints(Model(self._prior, self._domain, make, self.regularization), self.shrinkage)
 
     def _design_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> DesignEngine:
@@ -334,8 +334,8 @@ class PhasedElimination(BatchedElimination):
         with self._points_so_far() as points:
             return points.information_gain
 
-    def extend(self, grown: Domain) -> None:
-        super().extend(grown)
+    def _extend(self, grown: Domain) -> None:
+        super()._extend(grown)
         self._points.model = self._points.model.extended(grown)
 
     def state(self) -> State:

@@ -139,7 +139,7 @@ class PiGPUCB(Policy):
         self._divisions = 1 if self.horizon is None else max(round(self.horizon ** (q / d)), 1)  # (1)
         self._partition: Partition | None = self._empty_partition()  # None after `_discard`
         largest = float(self.kernel.diagonal(self._domain.sample(self.seed)).max())
-        self._measuring.expect_variance(largest, self.forgets, self.horizon)
+        self._measuring.expect_variance(largest, self._forgets, self.horizon)
 
     def _empty_partition(self, remote: bool = True) -> Partition:
         log, tree = ObservationLog(), ArgmaxTree(self.rkhs_norm, self.noise)
@@ -162,12 +162,12 @@ class PiGPUCB(Policy):
     @property
     def _mean(self) -> float:
         """Given prior mean, oriented."""
-        return float(self.oriented(self.prior_mean))
+        return float(self._oriented(self.prior_mean))
 
     def _points(self, candidates: Indices | None) -> Floats:
         return self._domain.points(candidates)
 
-    def extend(self, grown: Domain) -> None:
+    def _extend(self, grown: Domain) -> None:
         if not grown.whole_box:
             self._discard()  # the next partition is made when it is used, and covers the grown space
         elif grown.size < self._domain.size:  # after an ask that failed
@@ -191,9 +191,9 @@ class PiGPUCB(Policy):
             partition.observe(*log.at(i), self._log_term(i + 1))
         return partition
 
-    def untold(self) -> Indices:
+    def _untold(self) -> Indices:
         if not self.domain.whole_box:
-            return super().untold()
+            return super()._untold()
         log = self._current_partition().log
         observed = np.zeros(self._domain.size, dtype=np.bool_)
         observed[log.candidates[: log.count]] = True
@@ -242,7 +242,7 @@ class PiGPUCB(Policy):
             self._discard()
             raise
 
-    def play(self, table: Floats, noise: Floats) -> Columns | None:
+    def _play(self, table: Floats, noise: Floats) -> Columns | None:
         partition, pending = self._current_partition(), self._pending
         if type(self) is not PiGPUCB or pending.numbers or pending.excluded:
             return None
@@ -275,7 +275,7 @@ class PiGPUCB(Policy):
 
     # ---- results
 
-    def learned_observations(self) -> Observations:
+    def _learned_observations(self) -> Observations:
         log = self._current_partition().log
         candidates, averages, noise_variances = log.collapsed(range(log.count))
         return Observations(self._domain.points(candidates), averages, noise_variances)

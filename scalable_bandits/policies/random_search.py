@@ -46,7 +46,7 @@ class RandomSearch(Policy):
     def choose(self, allowed: Mask | None = None) -> int | Floats:
         return self.domain.draw_uniform(generator(self.seed, "draws", self.round), allowed)
 
-    def play(self, table: Floats, noise: Floats) -> Columns | None:
+    def _play(self, table: Floats, noise: Floats) -> Columns | None:
         own = type(self).choose is RandomSearch.choose and type(self).learn is RandomSearch.learn
         if not own or self._pending.numbers or self._pending.excluded:
             return None
@@ -61,12 +61,12 @@ class RandomSearch(Policy):
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         self._observed.add(candidate, y, noise_variance)
 
-    def untold(self) -> Indices:
+    def _untold(self) -> Indices:
         observed = np.zeros(self._domain.size, dtype=np.bool_)
         observed[self._observed.collapsed()[0]] = True
         return self._domain.unobserved(observed)
 
-    def learned_observations(self) -> Observations:
+    def _learned_observations(self) -> Observations:
         candidates, averages, noise_variances = self._observed.collapsed()
         return Observations(self._domain.points(candidates), averages, noise_variances)
 

@@ -78,11 +78,11 @@ class RepeatedChoice(GaussianProcessPolicy):
         if self.refit is not None:  # before the base class warns about it
             checks.refuse("refit", self.refit, "None: the posterior is updated between choices alone")
         super().__attrs_post_init__()
-        if self.prior_kernel.epsilon:
+        if self._prior_kernel.epsilon:
             checks.refuse("kernel", self.kernel, "one without TemporalDecay: a point is played several times")
 
-    def make_model(self) -> RepeatedModel:
-        return RepeatedModel(self._prior, self._domain, self.make_engine, self.regularization)
+    def _make_model(self) -> RepeatedModel:
+        return RepeatedModel(self._prior, self._domain, self._make_engine, self.regularization)
 
     def choose(self, allowed: Mask | None = None) -> int | Floats:
         """Return the candidate of the last choice until it was played often enough, then choose from a mask (size,)."""

@@ -51,12 +51,12 @@ class RGPUCB(GaussianProcessPolicy):
     >>> import scalable_bandits as sb
     >>> policy = sb.RGPUCB(sb.Grid([[0, 1]], 11), sb.RBF(0.3), memory=2)
     >>> policy.tell([0.0, 0.5, 1.0], [1.0, 2.0, 3.0])
-    >>> policy.remembered, policy.best().x.tolist()
+    >>> policy._remembered, policy.best().x.tolist()
     (1, [1.0])
     """
 
     rkhs_norm: float | str = NORM
-    gain_source: Gain = GAIN
+    _gain_source: Gain = GAIN
     confidence: str = NAME
     memory: int | str = MEMORY
     variation_budget: float | None = BUDGET
@@ -64,11 +64,11 @@ class RGPUCB(GaussianProcessPolicy):
     memory_length = functools.cached_property(resolved_memory)  # H
 
     @property
-    def forgets(self) -> bool:
+    def _forgets(self) -> bool:
         return True
 
     @property
-    def remembered(self) -> int:
+    def _remembered(self) -> int:
         return self.rounds % self.memory_length
 
     def width_formula(self) -> Width:
@@ -80,9 +80,9 @@ class RGPUCB(GaussianProcessPolicy):
             self._model.forget()  # (1)
 
     @property
-    def rounds_alike(self) -> int:
-        return self.memory_length - self.remembered
+    def _rounds_alike(self) -> int:
+        return self.memory_length - self._remembered
 
-    def after_play(self) -> None:
-        if self.remembered == 0:
+    def _after_play(self) -> None:
+        if self._remembered == 0:
             self._model.forget()  # (1)

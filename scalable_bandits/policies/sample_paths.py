@@ -57,7 +57,7 @@ class SamplePathPolicy(GaussianProcessPolicy):
         If engine, samples and basis do not fit each other, the kernel or the number of candidates.
     """
 
-    assumes_draws: ClassVar[bool] = False  # since paths are drawn around the posterior means
+    _assumes_draws: ClassVar[bool] = False  # since paths are drawn around the posterior means
 
     samples: str = attrs.field(default="auto", validator=checks.one_of(("auto", "exact", "pathwise")))
     features: int = attrs.field(default=512, converter=checks.to_int, validator=checks.whole(1))
@@ -65,10 +65,10 @@ class SamplePathPolicy(GaussianProcessPolicy):
 
     def _takes_whole_boxes(self) -> bool:
         pathwise = self.engine in ("auto", "pathwise") and self.samples != "exact"
-        return super()._takes_whole_boxes() and pathwise and self.prior_kernel.stationary
+        return super()._takes_whole_boxes() and pathwise and self._prior_kernel.stationary
 
     def _checked_engine(self) -> str:
-        forgets, size = bool(self.prior_kernel.epsilon), self._domain.size
+        forgets, size = bool(self._prior_kernel.epsilon), self._domain.size
         allowed = engine_names(lambda engine: engine.draws and engine.forgets == forgets)
         if not forgets:
             allowed.append("pathwise")
@@ -88,7 +88,7 @@ class SamplePathPolicy(GaussianProcessPolicy):
             return super()._checked_engine()
         if size > PathwiseEngine.limit:
             checks.refuse("space", f"{size:,} candidates", f"at most {PathwiseEngine.limit:,} for pathwise samples")
-        self._prior_features(self.prior_kernel)
+        self._prior_features(self._prior_kernel)
         return "pathwise"
 
     def _prior_features(self, kernel: Kernel) -> Features:
@@ -97,9 +97,9 @@ class SamplePathPolicy(GaussianProcessPolicy):
             return random_features(kernel, dimension, self.features, generator(self.seed, "features"))
         return quadrature_features(kernel, dimension, max(1, int((2 * self.features) ** (1.0 / dimension) + 1e-9)))
 
-    def make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
+    def _make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
         if self.engine != "pathwise":
-            return super().make_engine(kernel, points, prior_mean)
+            return super()._make_engine(kernel, points, prior_mean)
         return PathwiseEngine(kernel, points, prior_mean, self._prior_features(kernel))
 
     def highest_of_path(self, width: float, allowed: Mask | None) -> Highest:

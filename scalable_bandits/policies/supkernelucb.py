@@ -88,7 +88,7 @@ class SupKernelUCB(GaussianProcessPolicy):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        if self.prior_kernel.epsilon:
+        if self._prior_kernel.epsilon:
             checks.refuse("kernel", self.kernel, "one without TemporalDecay: stages do not forget")
         if self.engine == "sketched":
             checks.refuse("engine", self.engine, "'auto', 'dense' or 'tiled', which are exact")
@@ -169,11 +169,11 @@ class SupKernelUCB(GaussianProcessPolicy):
     def _stage_model(self, stage: int) -> Model:
         """Return the model of a stage, made when the stage is first reached."""
         while len(self._stages) < stage:
-            self._stages.append(self.make_model())
+            self._stages.append(self._make_model())
         return self._stages[stage - 1]
 
-    def extend(self, grown: Domain) -> None:
-        super().extend(grown)
+    def _extend(self, grown: Domain) -> None:
+        super()._extend(grown)
         self._stages = [stage.extended(grown) for stage in self._stages]
 
     def _restore_stages(self, states: State) -> None:

@@ -61,14 +61,14 @@ class SWGPUCB(GaussianProcessPolicy):
     >>> import scalable_bandits as sb
     >>> policy = sb.SWGPUCB(sb.Grid([[0, 1]], 11), sb.RBF(0.3), memory=2)
     >>> policy.tell([0.0, 0.5, 1.0], [3.0, 2.0, 1.0])
-    >>> policy.remembered, policy.best().x.tolist()
+    >>> policy._remembered, policy.best().x.tolist()
     (2, [0.5])
     """
 
-    engines: ClassVar[tuple[str, ...]] = ("sliding",)
+    _engines: ClassVar[tuple[str, ...]] = ("sliding",)
 
     rkhs_norm: float | str = NORM
-    gain_source: Gain = GAIN
+    _gain_source: Gain = GAIN
     confidence: str = NAME
     memory: int | str = MEMORY
     variation_budget: float | None = BUDGET
@@ -90,12 +90,12 @@ class SWGPUCB(GaussianProcessPolicy):
 
     memory_length = functools.cached_property(resolved_memory)  # w
 
-    def make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
+    def _make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
         self._check_window()
         return SlidingWindowEngine(kernel, points, prior_mean, self.memory_length)  # (3)
 
     @property
-    def remembered(self) -> int:
+    def _remembered(self) -> int:
         return min(self.rounds, self.memory_length)
 
     def width_formula(self) -> Width:

@@ -54,7 +54,7 @@ class TVGPUCB(GaussianProcessPolicy):
     """
 
     rkhs_norm: float | str = NORM
-    gain_source: Gain = GAIN
+    _gain_source: Gain = GAIN
     confidence: str = NAME
     theorem: int | None = THEOREM
     scale: float = SCALE
@@ -63,7 +63,7 @@ class TVGPUCB(GaussianProcessPolicy):
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         self.theorem = checked_theorem(self)
-        if not self.prior_kernel.epsilon:
+        if not self._prior_kernel.epsilon:
             checks.refuse("kernel", self.kernel, "a kernel times TemporalDecay(epsilon), with 0 < epsilon <= 1")
 
     def width_formula(self) -> Width:

@@ -126,7 +126,7 @@ class UnknownPriorPolicy(Policy):
         self.tally = Tally.of(len(self.priors), self._salt)
         self._queried = np.zeros(self._domain.size, dtype=np.bool_)
         self._make_shards(self._domain.model_space, {})
-        self._measuring.expect_variance(largest, self.forgets, self.horizon)
+        self._measuring.expect_variance(largest, self._forgets, self.horizon)
 
     def _make_shards(self, space: FiniteSpace, setups: Mapping[int, Setup]) -> None:
         """Make the models on a space, some of them with a function that restores or extends their state."""
@@ -166,7 +166,7 @@ class UnknownPriorPolicy(Policy):
             self._shards.ask(moving, PriorShard.evaluate_mean, self.rounds + 1)
         self._means_evaluated_for = self.rounds + 1
 
-    def precheck(self, count: int) -> None:
+    def _precheck(self, count: int) -> None:
         moving = self._moving_priors() if count > 1 else []
         if moving:
             for t in range(self.rounds + count, self.rounds + 1, -1):  # this round last, since models cache one round
@@ -362,7 +362,7 @@ class UnknownPriorPolicy(Policy):
         numba_priors.add_evidence(self.tally, np.array(playing), y, means, variances, noise_variance)
         self._queried[candidate] = True
 
-    def play(self, table: Floats, noise: Floats) -> Columns | None:
+    def _play(self, table: Floats, noise: Floats) -> Columns | None:
         rule, models = vars(type(self)).get("compiled_rule"), self._shards.here()  # a subclass may choose differently
         if rule is None or models is None or self._moving_priors() or self._pending.numbers or self._pending.excluded:
             return None
@@ -387,7 +387,7 @@ class UnknownPriorPolicy(Policy):
         self._gains = {}
         return played
 
-    def extend(self, grown: Domain) -> None:
+    def _extend(self, grown: Domain) -> None:
         """Replace the shards by shards on the larger candidate set."""
         states, size = self._shards.ask(self._playing, PriorShard.state), self._domain.size
         setups = [functools.partial(PriorShard.take, state=state, size=size) for state in states]

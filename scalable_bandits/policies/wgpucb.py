@@ -50,15 +50,15 @@ class WGPUCB(GaussianProcessPolicy):
     [0.333, 0.5]
     """
 
-    engines: ClassVar[tuple[str, ...]] = ("weighted",)
+    _engines: ClassVar[tuple[str, ...]] = ("weighted",)
 
     rkhs_norm: float | str = NORM
-    gain_source: Gain = GAIN
+    _gain_source: Gain = GAIN
     confidence: str = NAME
     eta: float = attrs.field(default=0.99, converter=checks.to_float, validator=checks.probability)
 
     def width_formula(self) -> Width:
         return self._confidence.width(self.delta)  # (1)
 
-    def make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
+    def _make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
         return WeightedEngine(kernel, points, prior_mean, self.eta)  # (3)

@@ -259,7 +259,7 @@ def _rebuilt(run: StoredRun) -> Policy | str:
         replay_calls(policy, run)
         return policy
     columns = run.read(names=["candidate", "x", "y"])
-    policy.introduce(columns["candidate"], columns["x"])
+    policy._introduce(columns["candidate"], columns["x"])
     for x, y in zip(columns["x"], columns["y"].tolist(), strict=True):
         policy.tell(x, y)
     return policy

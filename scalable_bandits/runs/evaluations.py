@@ -51,7 +51,7 @@ def check_fresh(policy: Policy) -> None:
 
 def check_unrecorded(policy: Policy) -> None:
     """Raise ValueError if a recording of a policy is open, since it would not record the run."""
-    if policy.recorded:
+    if policy._recorder is not None:
         given = "a policy that an open recording records"
         checks.refuse("policy", given, "a policy without an open recording: close the recording first")
 
@@ -102,7 +102,7 @@ class Evaluations:
         if store is not None:
             self._take([store.tickets[number] for number in sorted(store.tickets)])
             self._given, self.earlier = store.given, sum(ticket.call == 0 for ticket in store.tickets.values())
-        policy.record_to(self)
+        policy._record_to(self)
 
     def __enter__(self) -> Self:
         return self
@@ -112,7 +112,7 @@ class Evaluations:
 
     def close(self, orderly: bool = True) -> None:
         """Detach from the policy, which can be used afterwards, unrecorded, and close the store."""
-        self.policy.record_to(None)
+        self.policy._record_to(None)
         if self.store is None or self._checkpoints is None:
             return
         try:

@@ -314,8 +314,8 @@ class Tuning:
         """Update the best evaluation by one that has ended."""
         self._since_best += ticket.call != 0  # observations from before the run do not count
         if ticket.y is not None:
-            y, best = self.policy.oriented(ticket.y), self._best
-            if best is None or y > self.policy.oriented(best.y):
+            y, best = self.policy._oriented(ticket.y), self._best
+            if best is None or y > self.policy._oriented(best.y):
                 self._best, self._since_best = ticket, 0
 
     def _view(self, ticket: Ticket, number: int) -> RunView:

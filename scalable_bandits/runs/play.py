@@ -44,7 +44,7 @@ class Play:
     """
 
     def __init__(self, policy: Policy, environment: Environment, available: Available | None, rounds: int):
-        policy.expect_rounds(policy.rounds + rounds)
+        policy._expect_rounds(policy.rounds + rounds)
         self.policy, self.environment, self.available = policy, environment, available
         self.interrupts = Interrupts()
         self._unrestricted = available is None and type(environment).available is Environment.available
@@ -148,7 +148,7 @@ class Play:
         noise = self.environment.noise_of(t, min(self._at_once, series.left))
         if not self._largest + np.abs(noise).max() <= LARGEST:  # also for NaN: round by round, up to the one that fails
             return False
-        block = self.policy.play(self._table, noise)
+        block = self.policy._play(self._table, noise)
         if block is None:
             return False
         values = self._table[block.candidates]

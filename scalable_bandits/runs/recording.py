@@ -137,8 +137,8 @@ def _replay(policy: Policy, store: ObservationStore, checkpoints: Checkpoints) -
     if policy.domain.whole_box:  # the points that were asked for have the same numbers as before
         untold = {t.candidate: t.x for t in store.tickets.values() if t.state != "done" and t.x}
         points = np.array(list(untold.values()), dtype=np.float64).reshape(len(untold), policy.space.dimension)
-        policy.introduce(np.array(list(untold), dtype=np.int64), points)
-    policy.restore_pending(store.pending, reissue=store.kept or not store.orderly)
+        policy._introduce(np.array(list(untold), dtype=np.int64), points)
+    policy._restore_pending(store.pending, reissue=store.kept or not store.orderly)
     return calls
 
 
@@ -165,13 +165,13 @@ def replay_calls(policy: Policy, run: StoredRun, start: int = 0) -> int:
         while failures and (failures[0].round or 0) <= done:
             failure = failures.pop(0)
             point = np.array([failure.x])
-            policy.introduce(np.array([failure.candidate]), point)
+            policy._introduce(np.array([failure.candidate]), point)
             policy.tell_failure(point if policy.space.has_coordinates else int(failure.x[0]), failure.trace)
         if done >= len(run):
             return call
         stop = min(done + REPLAY_BLOCK, (failures[0].round or 0) if failures else len(run), len(run))
         rows = run.read(done, stop)
-        policy.introduce(rows["candidate"], rows["x"])
+        policy._introduce(rows["candidate"], rows["x"])
         bounds = [0, *(np.flatnonzero(np.diff(rows["call"])) + 1).tolist(), len(rows["call"])]
         if stop == done + REPLAY_BLOCK < len(run) and len(bounds) > 2:
             bounds.pop()  # the last call may go on in the next block

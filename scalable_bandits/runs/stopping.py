@@ -141,7 +141,7 @@ class RegretBelow:
 
     def check(self, policy: Policy) -> None:
         """Raise ValueError unless the policy has a model of a fixed function, and the norm is known where it counts."""
-        fixed = isinstance(policy, GaussianProcessPolicy) and not policy.engines and not policy.prior_kernel.epsilon
+        fixed = isinstance(policy, GaussianProcessPolicy) and not policy._engines and not policy._prior_kernel.epsilon
         if not isinstance(policy, GaussianProcessPolicy) or not fixed or policy.engine == "sketched":
             allowed = "other rules, or a policy with one exact posterior of a fixed function, such as GPEI"
             checks.refuse("stop", f"{self} with {type(policy).__name__}", allowed)
@@ -171,7 +171,7 @@ class RegretBelow:
             assert norm is not None
             gain = policy.model.engine.information_gain
             factor = width("flynn-reeb", gain, delta, norm, policy.noise, policy.regularization)
-        low, _ = policy.bounds(policy.space.parse(policy.best().x)[0], factor)
+        low, _ = policy._bounds(policy.space.parse(policy.best().x)[0], factor)
         return policy.model.highest(factor, (policy.seed, policy.round)) - float(low[0])
 
 

@@ -103,7 +103,7 @@ class StoredSimulation:
             done, started = checkpoints.restore(last), time.perf_counter()
             for first in range(done, last, recording.REPLAY_BLOCK):
                 rows = store.read(first, first + recording.REPLAY_BLOCK, ["candidate", "y", "x"])
-                policy.introduce(rows["candidate"], rows["x"])
+                policy._introduce(rows["candidate"], rows["x"])
                 for candidate, y in zip(rows["candidate"].tolist(), rows["y"].tolist(), strict=True):
                     policy.observe(candidate, y)
             checkpoints.add_work(time.perf_counter() - started)

@@ -222,7 +222,7 @@ def test_intervals_follow_the_transform_of_a_learned_model(minimize):
     at = np.array([[0.1], [0.9]])
     mean, _ = policy.posterior(at)
     low, high = policy.interval(at)
-    transform, sign = policy.model.learned.transform, -1.0 if minimize else 1.0
+    transform, sign = policy.model.transform, -1.0 if minimize else 1.0
     z = [transform(sign * values) for values in ((high, mean, low) if minimize else (low, mean, high))]
     np.testing.assert_allclose(z[2] - z[1], z[1] - z[0], rtol=1e-6)
     assert (low < mean).all()

@@ -161,7 +161,7 @@ def _maximize(work, place):
 def _ask_and_tell(work, place):
     policy, kept = make_policy(work), Kept()
     if place is None:
-        policy.record_to(kept)
+        policy._record_to(kept)
         _loop(work, policy, None)
     else:
         with sb.record(policy, place, durability=work.durability) as held:

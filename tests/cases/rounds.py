@@ -19,20 +19,20 @@ class Counted:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, policy: Policy):
         self.blocks: list[int] = []
         kind = type(policy)
-        play = kind.play
+        play = kind._play
 
         def counting(own: Any, table: Any, noise: Any) -> Any:
             found = play(own, table, noise)
             self.blocks += [] if found is None else [len(found.ys)]
             return found
 
-        monkeypatch.setattr(kind, "play", counting)
+        monkeypatch.setattr(kind, "_play", counting)
 
 
 def one_by_one(policy: Policy, environment: sb.Environment, horizon: int, **given: Any) -> sb.Trajectory:
     """Play a run without compiled loops."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(policy), "play", lambda own, table, noise: None)
+        patch.setattr(type(policy), "_play", lambda own, table, noise: None)
         return sb.simulate(policy, environment, horizon, **given)
 
 

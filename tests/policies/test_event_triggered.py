@@ -80,7 +80,7 @@ def test_after_a_reset_the_round_that_caused_it_is_known():
     policy.tell(np.array([[0.0, 0.0]] * 3), [0.0, 0.1, -0.1])
     policy.tell([0.0, 0.0], 5.0)
     assert policy.resets == [4]
-    assert policy.remembered == 1
+    assert policy._remembered == 1
     mean, _ = policy.posterior([0.0, 0.0])
     assert mean == pytest.approx(5.0 / (1.0 + NOISE**2))
     twin = policy_of(0)
@@ -110,7 +110,7 @@ def test_a_reset_that_is_interrupted_forgets_nothing(monkeypatch):
         patch.setattr(GaussianProcessPolicy, "learn", interrupted)
         with pytest.raises(KeyboardInterrupt):
             policy.tell([0.0, 0.0], 5.0)
-    assert (policy.resets, policy.remembered, policy.posterior([0.0, 0.0])) == ([], 3, before)
+    assert (policy.resets, policy._remembered, policy.posterior([0.0, 0.0])) == ([], 3, before)
     for each in (policy, twin):
         each.tell([0.0, 0.0], 5.0)
     assert policy.resets == twin.resets == [4]

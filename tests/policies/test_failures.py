@@ -44,7 +44,7 @@ def test_no_value_is_made_up():
 
 def test_only_one_of_several_pending_is_removed():
     policy = sb.RandomSearch(sb.Arms(2))
-    policy.restore_pending([1, 0, 1], reissue=False)
+    policy._restore_pending([1, 0, 1], reissue=False)
     policy.tell_failure(1)
     assert policy.pending == [0, 1]
 
@@ -130,7 +130,7 @@ class TestRefused:
 
         policy = sb.GPEI(sb.Box([[0, 1]]), sb.RBF(0.3), **SETTINGS)
         x = policy.ask()
-        policy.record_to(Full())
+        policy._record_to(Full())
         with pytest.raises(OSError, match="disk full"):
             policy.tell_failure(x)
         with pytest.raises(OSError, match="disk full"):

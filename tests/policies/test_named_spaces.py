@@ -200,7 +200,7 @@ def test_a_box_by_names_is_searched_as_a_box(name):
 def test_copies_and_states(name):
     policy, _ = played(name)
     restored = POLICIES[name](SPACE)
-    restored.introduce(np.arange(policy.domain.size), policy.domain.points())
+    restored._introduce(np.arange(policy.domain.size), policy.domain.points())
     restored.restore(copy.deepcopy(policy.state()))
     same = [restored.ask(), pickle.loads(pickle.dumps(policy)).ask(), copy.deepcopy(policy).ask(), policy.ask()]
     assert all(setting == same[0] for setting in same)

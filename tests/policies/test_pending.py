@@ -155,7 +155,7 @@ def test_choices_number_for_number(name):
         pending.append(chosen)
         if t == 10:
             pending.append(chosen)
-            policy.restore_pending([*policy.pending_points.numbers, chosen], reissue=False)
+            policy._restore_pending([*policy.pending_points.numbers, chosen], reissue=False)
         while len(pending) > rng.integers(1, 7):
             number = pending.pop(int(rng.integers(len(pending))))
             y = problem.truth(problem.space.points([number])[0]) + 0.2 * rng.standard_normal()

@@ -158,7 +158,7 @@ def test_another_point_pending():
     first, _, third = one.ask(), one.ask(), one.ask()
     one.abandon(first)
     one.abandon(third)
-    other.restore_pending([int(other.space.index(x)[0]) for x in one.pending], reissue=False)
+    other._restore_pending([int(other.space.index(x)[0]) for x in one.pending], reissue=False)
     np.testing.assert_array_equal(one.ask(), other.ask())
 
 

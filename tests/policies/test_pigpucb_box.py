@@ -155,8 +155,8 @@ def test_an_ask_that_fails_leaves_no_trace():
             raise Full
 
     policy, twin = play(make(), 10), play(make(), 10)
-    policy.record_to(Recorder())
+    policy._record_to(Recorder())
     with pytest.raises(Full):
         policy.ask(3)
-    policy.record_to(None)
+    policy._record_to(None)
     np.testing.assert_array_equal(policy.ask(4), twin.ask(4))

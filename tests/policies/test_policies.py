@@ -186,7 +186,7 @@ class ChangingDuel(Duel):
         before = len(self.gp.resets)
         super().tell(x, noise)
         assert self.policy.resets == self.gp.resets
-        assert self.policy.remembered == len(self.gp.observations)
+        assert self.policy._remembered == len(self.gp.observations)
         assert len(self.gp.resets) <= before + 1
 
 

@@ -167,7 +167,7 @@ def test_a_surface_with_drawn_values_is_that_of_these_observations(name):
     for i in range(5):
         gp.observe(i, PROBLEM.truth(points[i]), REGULARIZATION)
     policy.ask(2)
-    policy.restore_pending([*policy.pending_points.numbers, policy.pending_points.numbers[0]], reissue=False)
+    policy._restore_pending([*policy.pending_points.numbers, policy.pending_points.numbers[0]], reissue=False)
     x, numbers = policy.domain.points(), policy.pending_points.numbers
     held = GP(PROBLEM.oracle, np.vstack([x, points]))
     held.observations = [(int(np.flatnonzero((x == points[i]).all(axis=1))[0]), y, v) for i, y, v in gp.observations]
@@ -252,11 +252,11 @@ def test_what_a_recorder_refuses_was_not_asked():
 
     policy = sb.GPEI(PROBLEM.space, PROBLEM.kernel)
     policy.tell([0.3, 0.2], 1.0)
-    policy.record_to(Full())
+    policy._record_to(Full())
     with pytest.raises(OSError, match="full"):
         policy.ask(3)
     assert (policy.pending, policy.domain.size) == ([], 1)
-    policy.record_to(None)
+    policy._record_to(None)
     twin = sb.GPEI(PROBLEM.space, PROBLEM.kernel)
     twin.tell([0.3, 0.2], 1.0)
     np.testing.assert_array_equal(policy.ask(3), twin.ask(3))

@@ -326,7 +326,7 @@ def test_a_restored_policy_goes_on_alike(rounds, monkeypatch):
     asked(first, rounds)
     state = copied(first.state())
     domain = first.domain
-    second.introduce(np.arange(domain.size), domain.points())
+    second._introduce(np.arange(domain.size), domain.points())
     second.restore(state)
     np.testing.assert_array_equal(asked(first, 4), asked(second, 4))
 

@@ -198,7 +198,7 @@ class TestFailures:
         store = tmp_path / "run" if stored else None
         with pytest.raises(ValueError, match=r"^function: got .*; allowed: a function that returns a number"):
             sb.minimize(lambda x: returned, policy, 9, parallel=parallel, store=store)
-        assert (policy.rounds, policy.pending, policy.failures, policy.recorded) == (0, [], 0, False)
+        assert (policy.rounds, policy.pending, policy.failures) == (0, [], 0)
         same(sb.minimize(bowl, policy, 9), sb.minimize(bowl, grid(), 9))
 
     def test_a_truth_value_and_a_number_of_numpy(self) -> None:
