@@ -248,7 +248,7 @@ class ShardPool(Shards[Shard]):
         while waiting:
             for worker, future in list(waiting.items()):
                 try:
-                    found[worker] = future.result(timeout=POLL_SECONDS)
+                    found[worker] = _outcome(future)
                 except TimeoutError:
                     continue
                 except Exception as error:
@@ -311,6 +311,21 @@ def _release(actors: Mapping[str, tuple[Future[Any], Any]]) -> None:
         future.release()
         if handle._future is not None:
             handle._future.release()
+
+
+def _outcome(future: Any) -> Any:
+    """Return the result of an actor's start, or of a call to it; TimeoutError if there is none within `POLL_SECONDS`.
+
+    What a start returned is fetched without a limit: a fetch that is given up fails for everything that Dask fetches
+    with it, and on a busy machine every fetch would be.
+    """
+    from distributed import Future, wait
+
+    if not future.done():
+        if not isinstance(future, Future):
+            return future.result(timeout=POLL_SECONDS)
+        wait([future], timeout=POLL_SECONDS)
+    return future.result()
 
 
 def _workers(client: Client, lost: Collection[str]) -> set[str]:

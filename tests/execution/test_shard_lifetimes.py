@@ -220,6 +220,19 @@ def test_nobody_answers(messages, client):
     gc.collect()
 
 
+@pytest.mark.slow
+def test_a_busy_machine(client, monkeypatch):
+    """Workers whose every answer is late are not taken for lost."""
+    monkeypatch.setattr(shard_pool, "POLL_SECONDS", 1e-4)
+    policy, here = policy_of(client), policy_of()
+    with dask.config.set({"scalable-bandits.patience": "1s"}):
+        for _ in range(3):
+            for each in (policy, here):
+                sb.simulate(each, function(), 2)
+            policy.close()  # its shards are started again
+        assert policy.ask() == here.ask()
+
+
 class TestUnfitWorkers:
     """The error names a worker that cannot be used, and the run continues without it."""
 
