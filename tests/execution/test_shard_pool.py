@@ -55,6 +55,9 @@ class Answer:
     def __init__(self, value):
         self.value = value
 
+    def done(self):
+        return True
+
     def result(self, timeout=None):
         if isinstance(self.value, BaseException):
             raise self.value
@@ -105,7 +108,7 @@ class FakeClient:
     def submit(self, function, *arguments, workers=("",), **options):
         """Return the future of an actor, or of the empty task that shows activity."""
         handle = Handle(self, workers[0]) if function is ShardWorker else None
-        return types.SimpleNamespace(result=lambda timeout=None: handle, release=lambda: None)
+        return types.SimpleNamespace(done=lambda: True, result=lambda timeout=None: handle, release=lambda: None)
 
     def get_versions(self, packages):
         return {"workers": {}, "client": {"packages": {}}}
