@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,7 +21,7 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.execution.base import Event, Execution
+from scalable_bandits.execution.base import ClusterError, Event, Execution
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.measurements import LARGEST
 from scalable_bandits.policies.pending import AllFailed
@@ -338,6 +338,7 @@ class Evaluating:
         self.trace = ""
         self.stopped = False
         self._in_flight: dict[str, CallInFlight] = {}  # by the key of the task
+        self._events = deque[Event]()  # of the executor, not handled yet
         self._failures_before = self._policy.failures
         for ticket in list(evaluations.tickets.values()):
             if ticket.state == "running":  # when its process ended
@@ -349,22 +350,26 @@ class Evaluating:
         return self._policy.rounds + self._policy.failures - self._evaluations.earlier
 
     def __iter__(self) -> Generator[Ticket]:
-        while True:
-            with self._shield():
-                self._fill()
-            if not self._in_flight:
-                return
-            events = self._events()
-            try:
-                for event in events:
+        try:
+            while True:
+                with self._shield():
+                    self._fill()
+                if not self._in_flight:
+                    return
+                self._wait()
+                while self._events:
                     with self._shield():
-                        ended = self._handle(event)
+                        ended = self._handle(self._events.popleft())
                     if ended is not None:
                         yield ended
-            except (KeyboardInterrupt, GeneratorExit):
-                for event in events:  # what has ended counts
-                    self._handle(event)
-                raise
+        except (KeyboardInterrupt, GeneratorExit):
+            self.stopped = True  # nothing is tried again
+            if not self._executor.in_turn:
+                with suppress(ClusterError):
+                    self._events.extend(self._executor.events(0.0))
+            while self._events:  # what has ended counts
+                self._handle(self._events.popleft())
+            raise
 
     def _fill(self) -> None:
         """Start evaluations until the limit of those in flight, the budget or the deadline is reached."""
@@ -385,23 +390,23 @@ class Evaluating:
         self._in_flight[key] = CallInFlight(ticket.number)
         self._executor.submit(key, self._policy.domain.value(ticket.candidate))
 
-    def _events(self) -> Iterator[Event]:
-        """Return the events since the last call; wait for one, but not much longer than a call may take."""
+    def _wait(self) -> None:
+        """Take the executor's next events; wait for one, but not much longer than a call may take."""
         if self._executor.in_turn:
-            return iter(self._executor.events())  # calls the function, which Ctrl-C interrupts
+            self._events.extend(self._executor.events())  # calls the function, which Ctrl-C interrupts
+            return
         limit = SLOT_CHECK_SECONDS if self._plan.parallel is None else math.inf
-        began, found = time.monotonic(), list[Event]()
-        while not found and time.monotonic() < began + limit:
+        began = time.monotonic()
+        while not self._events and time.monotonic() < began + limit:
             with self._shield():
-                found = self._executor.events(POLL_SECONDS)
-                here = {event.key for event in found}
+                self._events.extend(self._executor.events(POLL_SECONDS))
+                here = {event.key for event in self._events}
                 for key, call in self._in_flight.items():
                     if time.monotonic() >= call.due and key not in here:
                         call.due = math.inf
                         self._executor.end(key)
                         text = f"TimeoutError: it took longer than {self._plan.timeout:g} s"
-                        found.append(Event("failed", key, error=text, trace=text))
-        return iter(found)
+                        self._events.append(Event("failed", key, error=text, trace=text))
 
     def _handle(self, event: Event) -> Ticket | None:
         """Update a ticket by an event of its task; return it if its evaluation has ended for good."""

@@ -70,8 +70,8 @@ def minimize(
         Time after which no evaluation begins; and longest duration of one, after which it is ended and has failed. The
         latter is for worker processes, which are killed and started again, and for a `Command`.
     store, durability
-        Store of the run: a folder; and its
-        guarantee: "round" writes every value to disk before the next point is chosen, "block" every second.
+        Store of the run: a folder; and its guarantee: "round" writes every value to disk before the next point is
+        chosen, "block" with the first change more than a second after the last write: a crash may lose the last value.
     progress
         Whether to show a progress bar. If not given: where standard error is a terminal, and in notebooks.
     callbacks, stop

@@ -204,8 +204,8 @@ def record(
     store
         Store of the recording: a folder.
     durability
-        Guarantee of the store: "round" writes an observation to disk before `tell` returns, "block" may lose the
-        observations of the last second, or since the last `flush`, in a crash.
+        Guarantee of the store: "round" writes an observation to disk before `tell` returns, "block" with the first
+        change more than a second after the last write, or by `flush`: in a crash the last ones may be lost.
     planned
         Number of rounds that the run will have, for `scalable-bandits status`.
     parts

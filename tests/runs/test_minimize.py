@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from cases.cluster import until
 from cases.store import Function, described
 
 import scalable_bandits as sb
@@ -457,6 +459,29 @@ class TestInterrupted:
         monkeypatch.setattr(Evaluations, "change", interrupted)
         found = sb.minimize(bowl, grid(), 9)
         assert (found.interrupted, len(found), found.policy.rounds) == (True, 4, 4)
+
+    def test_values_that_nobody_has_looked_at_count(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Ctrl-C while the policy chooses the fourth point; calls on threads have ended meanwhile."""
+        ask, asks, done, gate = sb.GPEI.ask, [], [], threading.Event()
+
+        def function(x: np.ndarray) -> float:
+            if len(done) == 3:
+                gate.wait(10.0)
+            done.append(x)
+            return bowl(x)
+
+        def interrupted(self: Any, *arguments: Any) -> Any:
+            asks.append(1)
+            if len(asks) == 4:
+                until(lambda: len(done) == 3)
+                time.sleep(0.05)  # from the function's end to the executor
+                os.kill(os.getpid(), signal.SIGINT)
+            return ask(self, *arguments)
+
+        monkeypatch.setattr(sb.GPEI, "ask", interrupted)
+        found = sb.minimize(function, grid(), 9, parallel=2, on="threads:2")
+        gate.set()
+        assert (found.interrupted, len(found), found.policy.rounds) == (True, 3, 3)
 
     def test_a_second_one_does_not_wait(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def slow(self: Any, *arguments: Any) -> None:
