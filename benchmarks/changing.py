@@ -110,7 +110,7 @@ class Naive:
 
 def size_of(policy: sb.Policy) -> float:
     """What a policy holds, in kB."""
-    return len(pickle.dumps(policy.__dict__)) / 1e3
+    return len(pickle.dumps(policy)) / 1e3
 
 
 def run(
