@@ -171,8 +171,9 @@ class ObservationStore(StoredRun):
                 if store.problems:
                     checks.warn(f"store {location.name}: {'; '.join(store.problems)}")
                 return store
-            if not location.has_run_files():
-                read_contents(location)  # raises an error that says what is there; otherwise it is read under the lock
+            if not (location.keeps_tickets and location.has_run_files()):
+                # Raises an error that says what is there, while the lock that a killed process left shows whose it is.
+                read_contents(location)
         with store_errors(location.name, "opening it for writing"):
             store = cls._open_to_write(location, durability, recover, takeover)
         if store.repairs:

@@ -34,6 +34,7 @@ import scalable_bandits as sb
 from scalable_bandits.specification import array_digest
 from scalable_bandits.status import status
 from scalable_bandits.store import ObservationStore, StoreError, StoreLocked, checkpoints, observations
+from scalable_bandits.store.locations import Location
 from scalable_bandits.tickets import Ticket
 
 pytest_plugins = ["cases.store_fixtures"]
@@ -271,6 +272,24 @@ class TestEveryPlace:
                 assert_holds(store, 5)
                 with pytest.raises(StoreLocked, match=str(os.getpid())):
                     ObservationStore.open(place, "a")
+
+    def test_a_writer_that_died_while_it_created_the_run(self, monkeypatch):
+        """Of a store that is no folder: whoever looks for a run there does not remove what shows how far it came."""
+        place = zarr.storage.MemoryStore()
+        with subprocess.Popen([sys.executable, "-c", ""]) as process:
+            pass
+        here = {"pid": process.pid, "host": socket.gethostname(), "command": "play.py", "since": time.time()}
+        with monkeypatch.context() as patch:
+            patch.setattr(Location, "unlock", lambda self: None)
+            patch.setattr(observations, "put_count", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                create(place)
+        place._store_dict["committed/writer.json"] = cpu.Buffer.from_bytes(json.dumps(here).encode())
+        for mode in ("r", "a"):
+            with pytest.raises(FileNotFoundError, match="there is no run"):
+                ObservationStore.open(place, mode)
+        create(place, 5).close()
+        assert_holds(ObservationStore.open(place), 5)
 
     def test_a_writer_that_was_taken_over_leaves_the_lock_of_the_next(self):
         place = zarr.storage.MemoryStore()
