@@ -30,7 +30,7 @@ from urllib.parse import quote
 
 import attrs
 
-from scalable_bandits.store.errors import StoreDamaged, one_line
+from scalable_bandits.store.errors import StoreDamaged, one_line, store_errors
 from scalable_bandits.store.files import sync_directory
 from scalable_bandits.store.layout import count_document
 from scalable_bandits.store.locations import ACKNOWLEDGED, COMMITTED, DATABASE, METADATA, Folder, Location, is_local
@@ -264,17 +264,18 @@ class Database(Ledger):
         state = change.after(contents.state, growth)
         last = ("state", json.dumps(state._asdict()))
         try:
-            self.check()
-            execute("BEGIN IMMEDIATE")
-            for statement in () if contents.state.change else _TABLES.values():
-                execute(statement)
-            for key, row in rows.items():
-                execute(_PUT[key[0]], (*row, sums[key]))
-            for _, number in gone:
-                execute("DELETE FROM evaluations WHERE number = ?", (number,))
-            execute(_PUT["run"], (*last, _checksum("run", last)))
-            execute("COMMIT")
-            self._committed(change, state, gone, sums)
+            with store_errors(str(self._root), f"writing {DATABASE}"):
+                self.check()
+                execute("BEGIN IMMEDIATE")
+                for statement in () if contents.state.change else _TABLES.values():
+                    execute(statement)
+                for key, row in rows.items():
+                    execute(_PUT[key[0]], (*row, sums[key]))
+                for _, number in gone:
+                    execute("DELETE FROM evaluations WHERE number = ?", (number,))
+                execute(_PUT["run"], (*last, _checksum("run", last)))
+                execute("COMMIT")
+                self._committed(change, state, gone, sums)
         except BaseException:
             if self._roll_back() == state.change > contents.state.change:  # an interrupt came after the commit
                 self._committed(change, state, gone, sums)

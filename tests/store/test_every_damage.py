@@ -49,6 +49,13 @@ def test_a_sample(store, count):
     assert counts["go on: harmless"] + counts["go on: reported"] > count // 2
 
 
+def test_damage_that_only_writing_meets(tmp_path, monkeypatch):
+    """The error names the file, also where all rows are read as they were."""
+    cases.shrink(monkeypatch)
+    store = every_damage.Store("ClosedTold", tmp_path)
+    outcomes(store, [every_damage.Damage("committed/run.sqlite", "flip", number) for number in (186, 187, 188)])
+
+
 @pytest.mark.long
 @pytest.mark.timeout(7200)
 def test_all(store, capsys):
