@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from typing import Any
 
 import numpy as np
@@ -463,6 +462,7 @@ class TestInterrupted:
     def test_values_that_nobody_has_looked_at_count(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Ctrl-C while the policy chooses the fourth point; calls on threads have ended meanwhile."""
         ask, asks, done, gate = sb.GPEI.ask, [], [], threading.Event()
+        before = set(threading.enumerate())
 
         def function(x: np.ndarray) -> float:
             if len(done) == 3:
@@ -473,8 +473,7 @@ class TestInterrupted:
         def interrupted(self: Any, *arguments: Any) -> Any:
             asks.append(1)
             if len(asks) == 4:
-                until(lambda: len(done) == 3)
-                time.sleep(0.05)  # from the function's end to the executor
+                until(lambda: len(done) == 3 and before.issuperset(threading.enumerate()))
                 os.kill(os.getpid(), signal.SIGINT)
             return ask(self, *arguments)
 
