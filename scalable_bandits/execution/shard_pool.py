@@ -314,7 +314,7 @@ def _release(actors: Mapping[str, tuple[Future[Any], Any]]) -> None:
 
 
 def _outcome(future: Any) -> Any:
-    """Return the result of an actor's start, or of a call to it; TimeoutError if there is none within `POLL_SECONDS`.
+    """Return the result of an actor's start or of a call to it; TimeoutError if it takes longer than `POLL_SECONDS`.
 
     What a start returned is fetched without a limit: a fetch that is given up fails for everything that Dask fetches
     with it, and on a busy machine every fetch would be.
