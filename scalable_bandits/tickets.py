@@ -62,22 +62,22 @@ class Ticket(NamedTuple):
     number: int
     candidate: int
     state: str = "asked"
-    x: tuple[float, ...] = ()
+    setting: str = ""
     y: float | None = None
     noise: float | None = None
     round: int | None = None
-    call: int | None = None
-    ended: int | None = None
+    x: tuple[float, ...] = ()
+    error: str = ""
+    trace: str = ""
     starts: int = 0
     failures: int = 0
     where: str = ""
-    error: str = ""
-    trace: str = ""
-    result: Any = None
-    setting: str = ""
     asked: float = 0.0
     changed: float = 0.0
     seconds: float | None = None
+    ended: int | None = None
+    call: int | None = None
+    result: Any = None
 
     def become(self, state: str, **fields: Any) -> Self:
         """Return the ticket in another state, now, with other fields changed too."""

@@ -490,9 +490,9 @@ class Policy(AbstractContextManager[Any]):
                 self._recorder.asked(left.numbers)
             self._pending = left
 
-    def _restore_pending(self, numbers: Sequence[int], reissue: bool) -> None:
+    def _restore_pending(self, numbers: list[int], reissue: bool) -> None:
         """Replace the pending candidates by those of an earlier process, which `ask` returns again if `reissue`."""
-        self._pending = PendingPoints(numbers, numbers if reissue else (), self._pending.excluded)
+        self._pending = PendingPoints(numbers, numbers if reissue else [], self._pending.excluded)
 
     def _restore_excluded(self, numbers: list[int]) -> None:
         self._pending = PendingPoints(self._pending.asked, self._pending.reissue, numbers)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from operator import attrgetter
+
+import attrs
 
 from scalable_bandits.spaces import Mask
 
@@ -15,6 +18,7 @@ class AllFailed(RuntimeError):
     """The evaluation of every point that may be chosen has failed."""
 
 
+@attrs.frozen
 class PendingPoints:
     """Numbers of the pending candidates, in the order of asking; a number may be pending several times.
 
@@ -28,25 +32,21 @@ class PendingPoints:
         Those that are pending since an earlier process; `ask` returns them first.
     excluded
         Candidates whose evaluation failed.
-
-    Attributes
-    ----------
-    numbers : list of int
+    numbers
         Pending candidates: those asked for, and while the next point is chosen the excluded ones.
     """
 
-    def __init__(self, asked: Sequence[int] = (), reissue: Sequence[int] = (), excluded: Iterable[int] = ()):
-        self.asked, self.reissue, self.excluded = list(asked), list(reissue), list(excluded)
-        self.numbers = self.asked
+    asked: list[int] = attrs.Factory(list)
+    reissue: list[int] = attrs.Factory(list)
+    excluded: list[int] = attrs.Factory(list)
+    numbers: list[int] = attrs.Factory(attrgetter("asked"), takes_self=True)
 
     def __len__(self) -> int:
         return len(self.numbers)
 
     def choosing(self) -> PendingPoints:
         """Return these points, with the excluded ones treated as pending."""
-        seen = PendingPoints(self.asked, self.reissue, self.excluded)
-        seen.numbers = seen.asked + seen.excluded
-        return seen
+        return PendingPoints(self.asked, self.reissue, self.excluded, [*self.asked, *self.excluded])
 
     def next_reissue(self, allowed: Mask | None) -> int | None:
         """Return the first candidate to be asked again that a mask (size,) allows, or None."""
@@ -62,29 +62,29 @@ class PendingPoints:
 
     def failed(self, number: int) -> PendingPoints:
         """Return the pending points with a candidate excluded, once."""
-        return PendingPoints(self.asked, self.reissue, dict.fromkeys([*self.excluded, number]))
+        return PendingPoints(self.asked, self.reissue, list(dict.fromkeys([*self.excluded, number])))
 
     def settled(self, number: int) -> PendingPoints:
-        """Return the pending points without a candidate that was observed; itself if nothing changes."""
-        if number not in self.asked and number not in self.excluded:
-            return self
+        """Return the pending points without a candidate that was observed."""
         left = self.without([number]) if number in self.asked else self
-        return PendingPoints(left.asked, left.reissue, [each for each in self.excluded if each != number])
+        if number not in self.excluded:
+            return left
+        return PendingPoints(left.asked, left.reissue, _less(self.excluded, number))
 
     def without(self, numbers: Sequence[int]) -> PendingPoints:
         """Return the pending points without some, each as often as it is given; or raise `PointNotPending`."""
-        asked, reissue = self.asked, self.reissue
+        left, reissue = self.asked, self.reissue
         for number in numbers:
-            if number not in asked:
+            if number not in left:
                 raise PointNotPending(number)
-            asked = _less(asked, number)
-            if reissue.count(number) > asked.count(number):
+            left = _less(left, number)
+            if reissue and reissue.count(number) > left.count(number):
                 reissue = _less(reissue, number)
-        return PendingPoints(asked, reissue, self.excluded)
+        return PendingPoints(left, reissue, self.excluded)
 
 
-def _less(numbers: list[int], number: int) -> list[int]:
+def _less(numbers: Sequence[int], number: int) -> list[int]:
     """Return a list without the first occurrence of a number."""
-    left = numbers.copy()
+    left = list(numbers)
     left.remove(number)
     return left

@@ -44,13 +44,7 @@ def policy_of(run: StoredRun, *, constrained: bool = True) -> Policy:
 
 
 def named_space(run: StoredRun) -> SearchSpace | None:
-    """Return the space of a run, without its constraints, if it has named parameters that can be made again.
-
-    Parameters
-    ----------
-    run
-        Run, open for reading.
-    """
+    """Return the space of a run, without its constraints, if it has named parameters that can be made again."""
     described = run.specification.get("policy")
     described = described.get("space") if isinstance(described, Mapping) else None
     if not isinstance(described, Mapping) or described.get("type") != SearchSpace.__name__:
@@ -62,13 +56,7 @@ def named_space(run: StoredRun) -> SearchSpace | None:
 
 
 def environment_of(run: StoredRun) -> Environment:
-    """Make the environment of a simulated run from its specification; ValueError as in `policy_of`.
-
-    Parameters
-    ----------
-    run
-        Run, open for reading.
-    """
+    """Make the environment of a simulated run from its specification; ValueError as in `policy_of`."""
     return Environment.from_dict(_specified(run, "environment"))
 
 
@@ -94,18 +82,7 @@ def _specified(run: StoredRun, name: str, without: Collection[str] = ()) -> Any:
 
 
 def function_of(name: str) -> Callable[[Any], float]:
-    """Import the user's function.
-
-    Parameters
-    ----------
-    name
-        Module and name, "module:name"; the name may have dots.
-
-    Raises
-    ------
-    ValueError
-        If there is no such function.
-    """
+    """Import the user's function by "module:name", whose name may have dots; ValueError if there is none."""
     found: Callable[[Any], float] = imported("function", name, "a function")
     if not callable(found):
         checks.refuse("function", name, "module:name of a function")
@@ -187,13 +164,7 @@ def _settings(run: StoredRun, on: Any, parallel: int | None) -> dict[str, Any]:
 
 
 def command_in(place: Any) -> Command | None:
-    """Return the command that the run in a store evaluates; None if it evaluates a function, or cannot be read.
-
-    Parameters
-    ----------
-    place
-        Place of the store.
-    """
+    """Return the command that the run in a store evaluates; None if it evaluates a function, or cannot be read."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # `resume` says the same
         try:

@@ -1,10 +1,10 @@
 """What is small in a run and must not be lost: its attributes, the count of its rounds, checksums, evaluations.
 
-Of a run in a folder it is a database of SQLite, each change one transaction. Tables: ``run`` ("attributes" and "state",
-as JSON), ``chunks`` (checksums), ``evaluations`` (a row a `Ticket`). SQLite drops what follows a damaged frame of its
-log in silence, takes a missing log for an empty one, and has no checksums of its own. So every row has one here, the
-state has the sum of all, and it counts the transactions; the number of the last one is written to a file beside the
-database as well, once it is durable.
+Of a run in a folder it is a database of SQLite, each change one transaction. Tables: ``run`` (its attributes),
+``state`` (a `State`), ``chunks`` (checksums), ``evaluations`` (a row a `Ticket`). SQLite drops what follows a damaged
+frame of its log in silence, takes a missing log for an empty one, and has no checksums of its own. So every row has one
+here, the state has the sum of all, and it counts the transactions; the number of the last one is written to a file
+beside the database as well, once it is durable.
 
 In other zarr stores, which take simulations alone, it is one object: the attributes of the array ``committed``. When a
 run in a folder is closed, it gets that object as a copy.
@@ -15,7 +15,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import operator
 import os
 import shutil
 import sqlite3
@@ -41,7 +40,7 @@ LOG = f"{DATABASE}-wal"
 MOST_SOUGHT = 10_000  # number of rows that are looked for one at a time between two damages
 WAIT_SECONDS = 10.0  # for a reader or a writer that holds the file
 
-Key = tuple[str, Any]  # table and first column of a row
+Key = tuple[str, int]  # table and number of a row
 
 
 class State(NamedTuple):
@@ -51,7 +50,7 @@ class State(NamedTuple):
     rounds: int = 0  # number of rounds in the arrays; rounds after them are evaluations
     length: int = 0  # number of all rounds
     total: int = 0  # sum of the checksums of all rows of the database but the state's own
-    orderly: bool = True  # whether the writer closed the run
+    orderly: int = 1  # 1 if the writer closed the run, else 0
     given: int = 0  # number of evaluations that have a number
     time: float = 0.0  # of the transaction, in seconds since 1970
 
@@ -73,7 +72,7 @@ class Change(NamedTuple):
         given = state.given
         for ticket in self.tickets:
             given = max(given, ticket.number + 1)
-        return State(state.change + 1, rounds, length, state.total + growth, self.orderly, given, time.time())
+        return State(state.change + 1, rounds, length, state.total + growth, int(self.orderly), given, time.time())
 
 
 @attrs.define
@@ -165,24 +164,22 @@ def is_signed(plain: Any) -> bool:
 # ---- the database
 
 
-# Columns of the table of evaluations, attributes of `Ticket`, in the order in which a person reads them.
+# Columns of the tables; each has a last one more, the row's checksum.
 _COLUMNS = {
-    "number": "INTEGER PRIMARY KEY", "state": "TEXT", "setting": "TEXT", "y": "REAL", "noise": "REAL",
-    "round": "INTEGER", "candidate": "INTEGER", "x": "TEXT", "error": "TEXT", "trace": "TEXT", "starts": "INTEGER",
-    "failures": "INTEGER", "\"where\"": "TEXT", "asked": "REAL", "changed": "REAL", "seconds": "REAL",
-    "ended": "INTEGER", "call": "INTEGER", "result": "TEXT",
-}  # fmt: skip
-_NAMES = tuple(name.strip('"') for name in _COLUMNS)
-_IN_ORDER = operator.itemgetter(*map(Ticket._fields.index, _NAMES))
-_TABLES = {
-    "run": "CREATE TABLE run (name TEXT PRIMARY KEY, value TEXT, checksum INTEGER) WITHOUT ROWID",
-    "chunks": "CREATE TABLE chunks (number INTEGER PRIMARY KEY, checksums TEXT, checksum INTEGER)",
-    "evaluations": f"CREATE TABLE evaluations ({', '.join(map(' '.join, _COLUMNS.items()))}, checksum INTEGER)",
+    "run": "number INTEGER PRIMARY KEY, attributes TEXT",
+    "state": """number INTEGER PRIMARY KEY, change INTEGER, rounds INTEGER, length INTEGER, total INTEGER,
+        orderly INTEGER, given INTEGER, time REAL""",
+    "chunks": "number INTEGER PRIMARY KEY, checksums TEXT",
+    "evaluations": """number INTEGER PRIMARY KEY, candidate INTEGER, state TEXT, setting TEXT, y REAL, noise REAL,
+        round INTEGER, x TEXT, error TEXT, trace TEXT, starts INTEGER, failures INTEGER, "where" TEXT, asked REAL,
+        changed REAL, seconds REAL, ended INTEGER, call INTEGER, result TEXT""",  # attributes of `Ticket`, in its order
 }
-_PUT = {  # the last column is the checksum
-    table: f"INSERT OR REPLACE INTO {table} VALUES (?{', ?' * count})"
-    for table, count in {"run": 2, "chunks": 2, "evaluations": len(_COLUMNS)}.items()
+_TABLES = {table: f"CREATE TABLE {table} ({columns}, checksum INTEGER)" for table, columns in _COLUMNS.items()}
+_PUT = {
+    table: f"INSERT OR REPLACE INTO {table} VALUES (?{', ?' * (1 + columns.count(','))})"
+    for table, columns in _COLUMNS.items()
 }
+_X = Ticket._fields.index("x")
 _UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # Python cannot decode SQLite's message where it quotes damaged text
 
 
@@ -192,19 +189,14 @@ def _checksum(table: str, values: Sequence[Any]) -> int:
 
 def _row_of(ticket: Ticket) -> tuple[Any, ...]:
     """Return the row of a ticket, without its checksum."""
-    stored: dict[str, Any] = {"x": json.dumps(ticket.x)}
-    if ticket.y is not None:
-        stored["y"] = ticket.y + 0.0  # SQLite keeps -0.0 as 0
-    if ticket.result is not None:
-        stored["result"] = json.dumps(ticket.result)
-    return _IN_ORDER(ticket._replace(**stored))
+    result = None if ticket.result is None else json.dumps(ticket.result)
+    return (*ticket[:_X], json.dumps(ticket.x), *ticket[_X + 1 : -1], result)
 
 
 def _ticket_of(values: Sequence[Any]) -> Ticket:
     """Return the ticket of a row without its checksum; ValueError or TypeError if it cannot be one."""
-    found = dict(zip(_NAMES, values, strict=True))
-    result = None if found["result"] is None else json.loads(found["result"])
-    return Ticket(**{**found, "x": tuple(json.loads(found["x"])), "result": result})
+    result = None if values[-1] is None else json.loads(values[-1])
+    return Ticket._make((*values[:_X], tuple(json.loads(values[_X])), *values[_X + 1 : -1], result))
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
@@ -246,7 +238,7 @@ class Database(Ledger):
         contents, known, execute = self.contents, self.contents.checksums, self._connection.execute
         rows, gone = dict[Key, tuple[Any, ...]](), set[Key]()
         if change.attributes:
-            rows["run", "attributes"] = "attributes", json.dumps(change.attributes)
+            rows["run", 0] = 0, json.dumps(change.attributes)
         for number, chunk in change.chunks.items():
             rows["chunks", number] = number, json.dumps(chunk)
         for ticket in change.tickets:
@@ -262,7 +254,7 @@ class Database(Ledger):
             sums[key] = _checksum(key[0], row)
             growth += sums[key] - known.get(key, 0)
         state = change.after(contents.state, growth)
-        last = ("state", json.dumps(state._asdict()))
+        last = (0, *state)
         try:
             with store_errors(str(self._root), f"writing {DATABASE}"):
                 self.check()
@@ -273,7 +265,7 @@ class Database(Ledger):
                     execute(_PUT[key[0]], (*row, sums[key]))
                 for _, number in gone:
                     execute("DELETE FROM evaluations WHERE number = ?", (number,))
-                execute(_PUT["run"], (*last, _checksum("run", last)))
+                execute(_PUT["state"], (*last, _checksum("state", last)))
                 execute("COMMIT")
                 self._committed(change, state, gone, sums)
         except BaseException:
@@ -287,8 +279,8 @@ class Database(Ledger):
             with suppress(sqlite3.Error):  # which SQLite may have done itself
                 self._connection.execute("ROLLBACK")
         with suppress(sqlite3.Error):
-            found = self._connection.execute("SELECT value FROM run WHERE name = 'state'").fetchone()
-            return int(json.loads(found[0])["change"]) if found else 0
+            found = self._connection.execute("SELECT change FROM state").fetchone()
+            return int(found[0]) if found else 0
         return 0
 
     def _committed(self, change: Change, state: State, gone: Collection[Key], sums: Mapping[Key, int]) -> None:
@@ -401,12 +393,9 @@ def _rows(connection: sqlite3.Connection, table: str, problems: list[str]) -> li
             for row in connection.execute(f"SELECT * FROM {table} ORDER BY 1 {order}"):
                 found[row[0]] = row
                 ends[i] = row[0]
-    # Between two damages one at a time.
-    names = range(ends[0] + 1, min(ends[1], ends[0] + MOST_SOUGHT)) if table != "run" else ("attributes", "state")
-    column = "name" if table == "run" else "number"
-    for name in names:
+    for number in range(ends[0] + 1, min(ends[1], ends[0] + MOST_SOUGHT)):  # between two damages one at a time
         with suppress(*_UNREADABLE):
-            for row in connection.execute(f"SELECT * FROM {table} WHERE {column} = ?", (name,)):
+            for row in connection.execute(f"SELECT * FROM {table} WHERE number = ?", (number,)):
                 found[row[0]] = row
     return list(found.values())
 
@@ -416,25 +405,25 @@ def _interpret(rows: Mapping[str, Sequence[tuple[Any, ...]]], contents: Contents
     for table, found in rows.items():
         bad = []
         for *values, stored in found:
-            name = values[0]
+            number = values[0]
             try:
                 if _checksum(table, values) != stored:
                     raise ValueError("it is not what was written")
                 if table == "evaluations":
-                    contents.tickets[name] = _ticket_of(values)
+                    contents.tickets[number] = _ticket_of(values)
                 elif table == "chunks":
-                    contents.chunks[name] = dict(json.loads(values[1]))
-                elif name == "state":
-                    contents.state = State(**json.loads(values[1]))
-                elif name == "attributes":
+                    contents.chunks[number] = dict(json.loads(values[1]))
+                elif table == "state":
+                    contents.state = State(*values[1:])
+                    continue
+                else:
                     contents.attributes = dict(json.loads(values[1]))
-                contents.checksums[table, name] = stored
+                contents.checksums[table, number] = stored
             except (ValueError, TypeError, RecursionError):
-                bad.append(str(name))
+                bad.append(str(number))
         if bad:
             listed = ", ".join(bad[:5]) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
             contents.problems.append(f"rows of {table} that are not what was written: {listed}")
-    contents.checksums.pop(("run", "state"), None)
     if not contents.state.change:
         contents.problems.append("its state cannot be read")
     elif sum(contents.checksums.values()) != contents.state.total and not contents.problems:

@@ -152,7 +152,7 @@ class StoredRun:
         state = contents.state
         whole = max(min(state.rounds, (max(contents.chunks, default=-1) + 1) * self.chunk), 0)
         contents.state = state._replace(rounds=whole)
-        self.orderly, self.last_write = state.orderly, state.time
+        self.orderly, self.last_write = bool(state.orderly), state.time
         later = [each for each in self.tickets.values() if each.state == "done" and not is_counted(each, whole)]
         later.sort(key=lambda ticket: ticket.round or 0)
         self.arrays, self._buffer, self._told = (

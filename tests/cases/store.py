@@ -55,7 +55,7 @@ def told(start, stop):
     numbers, points = columns["candidate"].tolist(), columns["x"].tolist()
     values = columns["y"].tolist()
     return [
-        Ticket(t, numbers[i], "done", tuple(points[i]), values[i], round=t + 1, ended=t + 1)
+        Ticket(t, numbers[i], "done", x=tuple(points[i]), y=values[i], round=t + 1, ended=t + 1)
         for i, t in enumerate(range(start, stop))
     ]
 
