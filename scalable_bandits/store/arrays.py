@@ -101,7 +101,8 @@ class Arrays:
         if number not in self._contents.chunks:
             return values, "its checksum cannot be read"
         if checksum(values) != self._contents.chunks[number][name]:
-            return values, "its checksum is not that of what was written: the file is missing, or was replaced"
+            file = self._location.ledger_file
+            return values, f"its checksum is not the one in {file}: one of the two is missing, or was replaced"
         self._recent[name] = start, stop, values
         return values, ""
 

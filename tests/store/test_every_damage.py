@@ -56,6 +56,14 @@ def test_damage_that_only_writing_meets(tmp_path, monkeypatch):
     outcomes(store, [every_damage.Damage("committed/run.sqlite", "flip", number) for number in (186, 187, 188)])
 
 
+def test_a_ledger_of_another_run_on_an_object_store(tmp_path, monkeypatch):
+    """Neither file says which of both is the wrong one: the error names them."""
+    pytest.importorskip("obstore")
+    cases.shrink(monkeypatch)
+    store = every_damage.Store("Objects", tmp_path)
+    outcomes(store, [every_damage.Damage("committed/zarr.json", way) for way in ("other", "removed")])
+
+
 @pytest.mark.long
 @pytest.mark.timeout(7200)
 def test_all(store, capsys):
