@@ -112,6 +112,16 @@ def list_modules(app, docname, source):
     source[0] = "\n".join(lines)
 
 
+def list_policies(app, docname, source):
+    """Name every policy on its page."""
+    if docname != "api/policies":
+        return
+    found = vars(import_module("scalable_bandits.policies"))
+    names = [name for name, kind in found.items() if hasattr(kind, "STATE") and name != "Policy"]
+    line = ".. autoclass:: scalable_bandits.EVERY_POLICY\n"
+    source[0] = source[0].replace(line, "".join(line.replace("EVERY_POLICY", name) for name in names))
+
+
 def setup(app):
     """Connect them."""
     app.connect("autodoc-process-signature", without_private)
@@ -120,3 +130,4 @@ def setup(app):
     app.connect("autodoc-process-docstring", escape_sizes)
     app.connect("source-read", from_repository)
     app.connect("source-read", list_modules)
+    app.connect("source-read", list_policies)

@@ -148,9 +148,7 @@ def test_kernel(made):
 def test_kernel_with_frequencies(made):
     """Sample paths need a spectral measure: that of RBF kernels whose inverse squared lengthscales are exponential."""
     kernel, box = made("kernel").Cauchy(0.5), sb.Box([[0.0, 1.0]] * 2)
-    with pytest.raises(
-        ValueError, match=r"^kernel: got Cauchy.*; allowed: RBF, Matern, RationalQuadratic, Periodic, and"
-    ):
+    with pytest.raises(ValueError, match=r"^kernel: got Cauchy.*; allowed: RBF, .*, and"):
         sb.GPTS(box, kernel)
     register_frequencies(
         type(kernel),

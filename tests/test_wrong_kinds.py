@@ -38,13 +38,10 @@ POLICY = {"space": GRID, "kernel": KERNEL}
 
 # What is called, with arguments that are fine, and the names of those that may be anything.
 CALLS = {
-    **{name: (getattr(sb, name), POLICY, ()) for name in (
-        "IGPUCB", "GPUCB", "GPTS", "GPEI", "GPPI", "MeanOnly", "VarianceOnly", "BKB", "BBKB", "WGPUCB", "MiniGPUCB",
-        "MiniGPEI", "IRGPUCB", "PIMS", "PSEI", "ETGPUCB",
-    )},
+    **{name: (kind, POLICY, ()) for name, kind in vars(sb.policies).items() if isinstance(kind, type)
+       and issubclass(kind, sb.policies.Policy) and kind is not sb.policies.Policy},  # below: those that need others
     **{name: (getattr(sb, name), POLICY, ("kernel",)) for name in ("RandomSearch", "UCB1", "IndependentTS")},
     "SuccessiveRejects": (sb.SuccessiveRejects, {**POLICY, "horizon": 10}, ("kernel",)),
-    "LBGPUCB": (sb.LBGPUCB, POLICY, ()),
     "SupKernelUCB": (sb.SupKernelUCB, {**POLICY, "horizon": 10}, ()),
     "PhasedElimination": (sb.PhasedElimination, {**POLICY, "horizon": 10}, ()),
     "DUETS": (sb.DUETS, {**POLICY, "horizon": 10}, ()),

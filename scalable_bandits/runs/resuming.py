@@ -1,4 +1,14 @@
-"""Resuming a run from its store alone, which has policy, environment and space as plain data."""
+"""Resuming a run from its store alone, which has policy, environment and space as plain data.
+
+Parameters
+----------
+run
+    Run, open for reading.
+place
+    Place of the store.
+name
+    Module and name, "module:name"; the name may have dots.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +40,7 @@ def policy_of(run: StoredRun, *, constrained: bool = True) -> Policy:
     Parameters
     ----------
     run
-        Run, open for reading.
+        Run.
     constrained
         Whether the policy needs the constraints of a named space (`where`), which are functions. A policy without them
         believes the same, and may choose other points.
@@ -82,7 +92,7 @@ def _specified(run: StoredRun, name: str, without: Collection[str] = ()) -> Any:
 
 
 def function_of(name: str) -> Callable[[Any], float]:
-    """Import the user's function by "module:name", whose name may have dots; ValueError if there is none."""
+    """Import the user's function; ValueError if there is none of that name."""
     found: Callable[[Any], float] = imported("function", name, "a function")
     if not callable(found):
         checks.refuse("function", name, "module:name of a function")

@@ -8,13 +8,9 @@ import sys
 import numpy as np
 
 import scalable_bandits as sb
-from cases.policies import ARMS, BELIEVING, EVERY_POLICY, NOISE, OVER_A_PATH, PROBLEMS, REPEATING
+from cases.policies import EVERY_POLICY, NOISE, PROBLEMS
 
 ROUNDS = 60
-NOT_KEPT = (  # policies without a trajectory in the file
-    *REPEATING, *ARMS, *BELIEVING, *OVER_A_PATH, "arms-ts", "elimination", "duets", "irgpucb", "lengthscales", "event",
-    "event-often",
-)  # fmt: skip
 SPACE = sb.Grid([[0, 1], [0, 1]], (50, 60))  # three tiles
 PRIORS = [sb.Prior(f"{scale}", sb.RBF(scale)) for scale in (0.05, 0.1, 0.2, 0.3)]
 SETTINGS = {"noise": 0.1, "regularization": 0.01, "seed": 3}
@@ -34,12 +30,12 @@ def played(policy, environment):
     return run.candidate, run.width, run.information_gain
 
 
-def trajectories():
-    """Every run by its name."""
+def trajectories(kept=None):
+    """Every run by its name, or those that are kept."""
     for name, case in EVERY_POLICY.items():
-        if name in NOT_KEPT:
-            continue
         for kind in ("grid", "arms"):
+            if kept is not None and f"{name} {kind}" not in kept:
+                continue
             problem = PROBLEMS[kind]
             values = [problem.truth(x) for x in problem.space.points()]
             environment = sb.TableEnvironment(problem.space, values, sb.GaussianNoise(NOISE), seed=7)

@@ -120,6 +120,19 @@ class TestConformance:
             gp.observe(played, y, 0.01)
         assert_posterior(tested, gp)
 
+    def test_goes_on_from_its_state_to_the_last_bit(self, engine):
+        points = np.random.default_rng(4).random((SIZE, 2))
+        straight, restored = (engine(sb.Matern(0.3), points, np.ones(SIZE)) for _ in range(2))
+        for t, (candidate, y, noise) in enumerate(Observations(SIZE, 90, seed=5)):
+            if t == 50:
+                restored.restore({name: np.array(held) for name, held in straight.state().items()})
+            for each in (straight, restored) if t >= 50 else (straight,):
+                each.observe(candidate, y, noise)
+        np.testing.assert_array_equal(restored.mean(), straight.mean())
+        np.testing.assert_array_equal(restored.variance(), straight.variance())
+        np.testing.assert_array_equal(restored.columns(np.arange(3)), straight.columns(np.arange(3)))
+        assert restored.information_gain == straight.information_gain
+
     @pytest.mark.sampled(2)
     def test_an_outlier_far_away(self, engine):
         """A mean that moves by more than ever before still moves everywhere."""
