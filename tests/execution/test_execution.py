@@ -127,7 +127,7 @@ class TestValues:
             recipe.write_text(yaml.safe_dump({"scheduler-file": str(cluster.file), "wait": 0.5}))
             with pytest.raises(ClusterError, match="has no workers, and none came"), connect(recipe):
                 pass
-            recipe.write_text(yaml.safe_dump({"scheduler-file": str(cluster.file)}))
+            recipe.write_text(yaml.safe_dump({"scheduler-file": str(cluster.file), "wait": 600}))  # on a busy machine
             cluster.worker("--preload", "scalable_bandits.execution.preload")
             for on in (recipe, str(recipe), cluster.address):
                 with connect(on) as client:
