@@ -108,7 +108,7 @@ class Standing:
         if self.client is not None:
             try:
                 self.client.cluster.scale(4)  # in the place of nannies that gave up
-                self.client.wait_for_workers(4, timeout=20)
+                self.client.wait_for_workers(4, timeout=300)
             except TimeoutError:
                 self.close()
         if self.client is None:

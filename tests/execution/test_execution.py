@@ -400,7 +400,7 @@ class TestRecipes:
         options = {"n_workers": 0, "processes": False, "dashboard_address": None, "local_directory": "./here"}
         path.write_text(yaml.safe_dump({"cluster": "distributed.LocalCluster", "options": options, "scale": {"n": 2}}))
         with connect(path) as client:
-            client.wait_for_workers(2, timeout=60)
+            client.wait_for_workers(2, timeout=300)
             found = set(client.run(lambda dask_worker: dask_worker.local_directory).values())
             assert all(Path(folder).is_relative_to(tmp_path / "here") for folder in found)
         assert client.status == "closed"

@@ -256,12 +256,12 @@ distributed.versions.version = hidden
     def test_without_this_package(self, tmp_path):
         (tmp_path / "blocker.py").write_text(self.BLOCKER)
         with by_hand(tmp_path / "cluster", 1) as cluster, Client(cluster.address, set_as_default=False) as client:
-            client.wait_for_workers(1, timeout=60)
+            client.wait_for_workers(1, timeout=300)
             policy, environment, found = policy_of(client), function(), []
             for t in range(5):
                 found += play(policy, environment, t)
             unfit = cluster.worker("--preload", str(tmp_path / "blocker.py"))
-            client.wait_for_workers(2, timeout=60)
+            client.wait_for_workers(2, timeout=300)
             time.sleep(shard_pool.REBALANCE_SECONDS)
             with pytest.raises(ClusterError, match=r"tcp://.*: scalable_bandits is missing \(here"):
                 policy.ask()
@@ -362,7 +362,7 @@ def test_other_networks(networks, messages, tmp_path):
             dask.config.set({"distributed.comm.timeouts.tcp": "12s", "distributed.comm.timeouts.connect": "3s"}),
             Client(address, set_as_default=False, timeout=30, direct_to_workers=True) as client,
         ):
-            client.wait_for_workers(2, timeout=60)
+            client.wait_for_workers(2, timeout=300)
             policy, function_, found = policy_of(client), function(), []
             for t in range(40):
                 if t == 20:
