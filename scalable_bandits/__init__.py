@@ -8,66 +8,81 @@ from __future__ import annotations
 from importlib import import_module, metadata
 from typing import TYPE_CHECKING, Any
 
-from scalable_bandits import kernels, policies
-from scalable_bandits.commands import Command, CommandFailed
-from scalable_bandits.environments import (
-    AutoregressiveProcess,
-    Benchmark,
-    DataMissing,
-    DriftingFunction,
-    Environment,
-    FunctionEnvironment,
-    GaussianNoise,
-    GPSample,
-    MovingSearchSpace,
-    RademacherNoise,
-    RKHSFunction,
-    SensorPanel,
-    StudentTNoise,
-    TableEnvironment,
-    UniformNoise,
-)
-from scalable_bandits.formulas.information_gain import growth_rate, improved_matern_rate
-from scalable_bandits.formulas.rates import cell_gain_rate, cells_rate, partition_exponents, partition_regret_exponent
+from scalable_bandits.commands import Command as Command
+from scalable_bandits.commands import CommandFailed as CommandFailed
+from scalable_bandits.environments import AutoregressiveProcess as AutoregressiveProcess
+from scalable_bandits.environments import Benchmark as Benchmark
+from scalable_bandits.environments import DataMissing as DataMissing
+from scalable_bandits.environments import DriftingFunction as DriftingFunction
+from scalable_bandits.environments import Environment as Environment
+from scalable_bandits.environments import FunctionEnvironment as FunctionEnvironment
+from scalable_bandits.environments import GaussianNoise as GaussianNoise
+from scalable_bandits.environments import GPSample as GPSample
+from scalable_bandits.environments import MovingSearchSpace as MovingSearchSpace
+from scalable_bandits.environments import RademacherNoise as RademacherNoise
+from scalable_bandits.environments import RKHSFunction as RKHSFunction
+from scalable_bandits.environments import SensorPanel as SensorPanel
+from scalable_bandits.environments import StudentTNoise as StudentTNoise
+from scalable_bandits.environments import TableEnvironment as TableEnvironment
+from scalable_bandits.environments import UniformNoise as UniformNoise
+from scalable_bandits.formulas.information_gain import growth_rate as growth_rate
+from scalable_bandits.formulas.information_gain import improved_matern_rate as improved_matern_rate
+from scalable_bandits.formulas.rates import cell_gain_rate as cell_gain_rate
+from scalable_bandits.formulas.rates import cells_rate as cells_rate
+from scalable_bandits.formulas.rates import partition_exponents as partition_exponents
+from scalable_bandits.formulas.rates import partition_regret_exponent as partition_regret_exponent
 from scalable_bandits.kernels import *  # noqa: F403 - its `__all__`
 from scalable_bandits.policies import *  # noqa: F403 - its `__all__`
-from scalable_bandits.policies.confidence import UnprovenWidth
-from scalable_bandits.policies.contradiction import AllMeasured, ContradictedModel
-from scalable_bandits.policies.measurements import LostInRounding
-from scalable_bandits.posteriors.greedy_gain import GreedyInformationGain
-from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal, learn_kernel
-from scalable_bandits.posteriors.models.learned import ApproximateModel
-from scalable_bandits.posteriors.placement import Executor, register
-from scalable_bandits.priors import Prior, prior_from_panel
-from scalable_bandits.runs.maximize import maximize, minimize
-from scalable_bandits.runs.result import Measured, TuningResult
-from scalable_bandits.runs.simulate import simulate
-from scalable_bandits.runs.stopping import Deadline, NoImprovement, RegretBelow, RunView
-from scalable_bandits.runs.trajectory import Trajectory
-from scalable_bandits.spaces import (
-    Arms,
-    Boolean,
-    Box,
-    Categorical,
-    Grid,
-    Integer,
-    Ordinal,
-    Points,
-    Real,
-    SearchSpace,
-    Settings,
-)
-from scalable_bandits.transfer import EarlierTasks, priors_from_tables
-from scalable_bandits.warmup import warmup
+from scalable_bandits.policies.confidence import UnprovenWidth as UnprovenWidth
+from scalable_bandits.policies.contradiction import AllMeasured as AllMeasured
+from scalable_bandits.policies.contradiction import ContradictedModel as ContradictedModel
+from scalable_bandits.policies.measurements import LostInRounding as LostInRounding
+from scalable_bandits.posteriors import placement
+from scalable_bandits.posteriors.greedy_gain import GreedyInformationGain as GreedyInformationGain
+from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal as LogNormal
+from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import learn_kernel as learn_kernel
+from scalable_bandits.posteriors.models.learned import ApproximateModel as ApproximateModel
+from scalable_bandits.priors import Prior as Prior
+from scalable_bandits.priors import prior_from_panel as prior_from_panel
+from scalable_bandits.runs.maximize import maximize as maximize
+from scalable_bandits.runs.maximize import minimize as minimize
+from scalable_bandits.runs.result import Measured as Measured
+from scalable_bandits.runs.result import TuningResult as TuningResult
+from scalable_bandits.runs.simulate import simulate as simulate
+from scalable_bandits.runs.stopping import Deadline as Deadline
+from scalable_bandits.runs.stopping import NoImprovement as NoImprovement
+from scalable_bandits.runs.stopping import RegretBelow as RegretBelow
+from scalable_bandits.runs.stopping import RunView as RunView
+from scalable_bandits.runs.trajectory import Trajectory as Trajectory
+from scalable_bandits.spaces import Arms as Arms
+from scalable_bandits.spaces import Boolean as Boolean
+from scalable_bandits.spaces import Box as Box
+from scalable_bandits.spaces import Categorical as Categorical
+from scalable_bandits.spaces import Grid as Grid
+from scalable_bandits.spaces import Integer as Integer
+from scalable_bandits.spaces import Ordinal as Ordinal
+from scalable_bandits.spaces import Points as Points
+from scalable_bandits.spaces import Real as Real
+from scalable_bandits.spaces import SearchSpace as SearchSpace
+from scalable_bandits.spaces import Settings as Settings
+from scalable_bandits.transfer import EarlierTasks as EarlierTasks
+from scalable_bandits.transfer import priors_from_tables as priors_from_tables
+from scalable_bandits.warmup import warmup as warmup
 
 if TYPE_CHECKING:
-    from scalable_bandits import analysis, plots
-    from scalable_bandits.execution import ClusterError
-    from scalable_bandits.runs.recording import record
-    from scalable_bandits.status import check
-    from scalable_bandits.store import ObservationStore, SpecificationDiffers, StoreDamaged, StoreError, StoreLocked
-    from scalable_bandits.store.copying import copy
-    from scalable_bandits.studies import Study, StudyIncomplete
+    from scalable_bandits import analysis as analysis
+    from scalable_bandits import plots as plots
+    from scalable_bandits.execution import ClusterError as ClusterError
+    from scalable_bandits.runs.recording import record as record
+    from scalable_bandits.status import check as check
+    from scalable_bandits.store import ObservationStore as ObservationStore
+    from scalable_bandits.store import SpecificationDiffers as SpecificationDiffers
+    from scalable_bandits.store import StoreDamaged as StoreDamaged
+    from scalable_bandits.store import StoreError as StoreError
+    from scalable_bandits.store import StoreLocked as StoreLocked
+    from scalable_bandits.store.copying import copy as copy
+    from scalable_bandits.studies import Study as Study
+    from scalable_bandits.studies import StudyIncomplete as StudyIncomplete
 
 # Modules of the names that need zarr, xarray or matplotlib. They are imported on first use.
 _LATE = {
@@ -84,90 +99,18 @@ _LATE = {
 
 __version__ = metadata.version("scalable_bandits")
 
-__all__ = [
-    "AllMeasured",
-    "ApproximateModel",
-    "Arms",
-    "AutoregressiveProcess",
-    "Benchmark",
-    "Boolean",
-    "Box",
-    "Categorical",
-    "ClusterError",
-    "Command",
-    "CommandFailed",
-    "ContradictedModel",
-    "DataMissing",
-    "Deadline",
-    "DriftingFunction",
-    "EarlierTasks",
-    "Environment",
-    "FunctionEnvironment",
-    "GPSample",
-    "GaussianNoise",
-    "GreedyInformationGain",
-    "Grid",
-    "Integer",
-    "LogNormal",
-    "LostInRounding",
-    "Measured",
-    "MovingSearchSpace",
-    "NoImprovement",
-    "ObservationStore",
-    "Ordinal",
-    "Points",
-    "Prior",
-    "RKHSFunction",
-    "RademacherNoise",
-    "Real",
-    "RegretBelow",
-    "RunView",
-    "SearchSpace",
-    "SensorPanel",
-    "Settings",
-    "SpecificationDiffers",
-    "StoreDamaged",
-    "StoreError",
-    "StoreLocked",
-    "StudentTNoise",
-    "Study",
-    "StudyIncomplete",
-    "TableEnvironment",
-    "Trajectory",
-    "TuningResult",
-    "UniformNoise",
-    "UnprovenWidth",
-    "analysis",
-    "cell_gain_rate",
-    "cells_rate",
-    "check",
-    "copy",
-    "growth_rate",
-    "improved_matern_rate",
-    "learn_kernel",
-    "maximize",
-    "minimize",
-    "partition_exponents",
-    "partition_regret_exponent",
-    "plots",
-    "prior_from_panel",
-    "priors_from_tables",
-    "record",
-    "simulate",
-    "warmup",
-]
-__all__ += kernels.__all__
-__all__ += policies.__all__
+_OURS = [name for name, value in vars().items() if getattr(value, "__module__", "").startswith("scalable_bandits.")]
+__all__ = sorted({*_OURS, *_LATE})
 
 
-def _cluster_executor(on: Any) -> Executor:
+def _cluster_executor(on: Any) -> placement.Executor:
     """Make an executor on a cluster; Dask is imported on first use."""
     from scalable_bandits.execution.shard_pool import ClusterExecutor
 
     return ClusterExecutor(on)
 
 
-register(_cluster_executor)
+placement.register(_cluster_executor)
 
 
 def __getattr__(name: str) -> Any:

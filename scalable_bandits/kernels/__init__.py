@@ -1,20 +1,15 @@
 """Kernels: prior covariance of the function at two points."""
 
-from scalable_bandits.kernels.base import Kernel
-from scalable_bandits.kernels.mixed import Hamming, OnDimensions
-from scalable_bandits.kernels.stationary import RBF, Matern, RationalQuadratic
-from scalable_bandits.kernels.structured import Constant, Covariance, Linear, Periodic, TemporalDecay
+from scalable_bandits.kernels.base import Kernel as Kernel
+from scalable_bandits.kernels.mixed import Hamming as Hamming
+from scalable_bandits.kernels.mixed import OnDimensions as OnDimensions
+from scalable_bandits.kernels.stationary import RBF as RBF
+from scalable_bandits.kernels.stationary import Matern as Matern
+from scalable_bandits.kernels.stationary import RationalQuadratic as RationalQuadratic
+from scalable_bandits.kernels.structured import Constant as Constant
+from scalable_bandits.kernels.structured import Covariance as Covariance
+from scalable_bandits.kernels.structured import Linear as Linear
+from scalable_bandits.kernels.structured import Periodic as Periodic
+from scalable_bandits.kernels.structured import TemporalDecay as TemporalDecay
 
-__all__ = [
-    "RBF",
-    "Constant",
-    "Covariance",
-    "Hamming",
-    "Kernel",
-    "Linear",
-    "Matern",
-    "OnDimensions",
-    "Periodic",
-    "RationalQuadratic",
-    "TemporalDecay",
-]
+__all__ = [name for name, value in vars().items() if isinstance(value, type)]  # without the modules

@@ -1,34 +1,23 @@
 """Spaces: the domains of the function."""
 
-from scalable_bandits.spaces.base import Axis, FiniteSpace, Indices, Space, availability
-from scalable_bandits.spaces.box import Box
-from scalable_bandits.spaces.domain import Domain, Mask, make_domain
-from scalable_bandits.spaces.grid import Grid
-from scalable_bandits.spaces.parameters import Boolean, Categorical, Integer, Ordinal, Parameter, Real
-from scalable_bandits.spaces.points import Arms, Points
-from scalable_bandits.spaces.search_space import SearchSpace
-from scalable_bandits.spaces.settings import Settings, every_setting
-
-__all__ = [
-    "Arms",
-    "Axis",
-    "Boolean",
-    "Box",
-    "Categorical",
-    "Domain",
-    "FiniteSpace",
-    "Grid",
-    "Indices",
-    "Integer",
-    "Mask",
-    "Ordinal",
-    "Parameter",
-    "Points",
-    "Real",
-    "SearchSpace",
-    "Settings",
-    "Space",
-    "availability",
-    "every_setting",
-    "make_domain",
-]
+from scalable_bandits.spaces.base import Axis as Axis
+from scalable_bandits.spaces.base import FiniteSpace as FiniteSpace
+from scalable_bandits.spaces.base import Indices as Indices
+from scalable_bandits.spaces.base import Space as Space
+from scalable_bandits.spaces.base import availability as availability
+from scalable_bandits.spaces.box import Box as Box
+from scalable_bandits.spaces.domain import Domain as Domain
+from scalable_bandits.spaces.domain import Mask as Mask
+from scalable_bandits.spaces.domain import make_domain as make_domain
+from scalable_bandits.spaces.grid import Grid as Grid
+from scalable_bandits.spaces.parameters import Boolean as Boolean
+from scalable_bandits.spaces.parameters import Categorical as Categorical
+from scalable_bandits.spaces.parameters import Integer as Integer
+from scalable_bandits.spaces.parameters import Ordinal as Ordinal
+from scalable_bandits.spaces.parameters import Parameter as Parameter
+from scalable_bandits.spaces.parameters import Real as Real
+from scalable_bandits.spaces.points import Arms as Arms
+from scalable_bandits.spaces.points import Points as Points
+from scalable_bandits.spaces.search_space import SearchSpace as SearchSpace
+from scalable_bandits.spaces.settings import Settings as Settings
+from scalable_bandits.spaces.settings import every_setting as every_setting
