@@ -284,8 +284,7 @@ class FiniteSpace(Space):
     def ends(self) -> Floats | None:
         if self.box is not None or not self.has_coordinates:
             return self.box
-        some = self.sample(0)
-        return np.stack([some.min(axis=0), some.max(axis=0)], axis=1)
+        return np.stack([self.points().min(axis=0), self.points().max(axis=0)], axis=1)
 
     @property
     def lattice(self) -> tuple[int, ...] | None:

@@ -15,7 +15,8 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.spaces.base import Axis, FiniteSpace, Indices, choice_axis
 
 
-def _frozen_points(value: ArrayLike) -> Floats:
+def frozen_points(value: ArrayLike) -> Floats:
+    """Convert points (n, d), or (n,) for dimension 1, to a read-only array (n, d); ValueError if there are none."""
     array = checks.finite("array", value)
     if array.ndim == 1:
         array = array[:, None]
@@ -42,7 +43,7 @@ class Points(FiniteSpace):
         If the array is empty, not finite, or has neither one nor two dimensions.
     """
 
-    array: Floats = attrs.field(converter=_frozen_points, repr=False)
+    array: Floats = attrs.field(converter=frozen_points, repr=False)
     _rows: dict[bytes, int] = attrs.field(init=False, factory=dict, repr=False)
 
     def __eq__(self, other: object) -> bool:
@@ -73,10 +74,6 @@ class Points(FiniteSpace):
             for i in range(self.size - 1, -1, -1):
                 self._rows[self.array[i].tobytes()] = i
         return np.array([self._rows.get(row.tobytes(), -1) for row in points + 0.0], dtype=np.int64)
-
-    @property
-    def ends(self) -> Floats:
-        return np.stack([self.array.min(axis=0), self.array.max(axis=0)], axis=1)
 
     @property
     def side_lengths(self) -> Floats:

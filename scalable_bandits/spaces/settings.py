@@ -8,13 +8,12 @@ from typing import Any, NoReturn
 
 import attrs
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.spaces.base import FiniteSpace, Indices
 from scalable_bandits.spaces.named import NamedSpace
-from scalable_bandits.spaces.points import Points
+from scalable_bandits.spaces.points import Points, frozen_points
 from scalable_bandits.spaces.search_space import SearchSpace
 
 MOST = 10_000_000  # combinations of values that are listed
@@ -34,7 +33,7 @@ def every_setting(space: SearchSpace) -> Settings:
 
 
 @attrs.frozen(eq=False, slots=False, repr=False)
-class Settings(NamedSpace, FiniteSpace):
+class Settings(NamedSpace, Points):
     """Finite space of listed settings of named, typed parameters; x is a dict of their values.
 
     Models see a setting as a point of the unit cube, as in its search space.
@@ -64,12 +63,13 @@ class Settings(NamedSpace, FiniteSpace):
 
     space: SearchSpace = attrs.field(alias="parameters", converter=_search_space)
     _given: Any = attrs.field(alias="settings", default=None)
-    _rows: Points = attrs.field(init=False)  # points (n, p) of all candidates
+    array: Floats = attrs.field(init=False)  # points (n, p) of all candidates
 
     def __attrs_post_init__(self) -> None:
         self._describe(dict(self.space._parameters))
-        object.__setattr__(self, "_rows", Points(self._combinations() if self._given is None else self._listed()))
-        object.__setattr__(self, "_given", None if self._given is None else self._rows.array)
+        array = frozen_points(self._combinations() if self._given is None else self._listed())
+        object.__setattr__(self, "array", array)
+        object.__setattr__(self, "_given", None if self._given is None else array)
 
     def _listed(self) -> Floats:
         """Return the points (n, p) of the settings that were given."""
@@ -96,36 +96,20 @@ class Settings(NamedSpace, FiniteSpace):
         return f"Settings(size={self.size}, parameters={', '.join(self.names)})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Settings) and self.space == other.space and self._rows == other._rows
+        return isinstance(other, Settings) and self.space == other.space and super().__eq__(other)
 
     def __hash__(self) -> int:
-        return hash((self.space, self._rows))
+        return hash((self.space, super().__hash__()))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.space, self._given)  # since unpickled arrays would be writable
-
-    @property
-    def size(self) -> int:
-        return self._rows.size
-
-    def points(self, candidates: ArrayLike | None = None) -> Floats:
-        return self._rows.points(candidates)
-
-    def find(self, points: Floats) -> Indices:
-        return self._rows.find(points)
 
     def refuse_point(self, point: Floats) -> NoReturn:
         checks.refuse("x", self.argument(point), f"one of the {self.size:,} settings of the space")
 
     @property
     def distinct(self) -> bool:
-        return self._given is None or self._rows.distinct
-
-    def canonical(self, candidate: int) -> int:
-        return self._rows.canonical(candidate)
-
-    def equal_to(self, candidate: int) -> Indices:
-        return self._rows.equal_to(candidate)
+        return self._given is None or super().distinct
 
     def _having(self, key: Any, value: Any) -> NDArray[np.bool_]:
         if key not in self.names:
