@@ -14,7 +14,6 @@ from scalable_bandits import checks
 from scalable_bandits.execution import clusters
 from scalable_bandits.execution.base import ClusterError, Execution, InTurn, Threads
 from scalable_bandits.execution.recipes import read
-from scalable_bandits.execution.versions import check_versions
 from scalable_bandits.posteriors.placement import cores, threads_of
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ def connect(on: Any) -> Iterator[Client]:
     """
     with resolve(on)() as client:
         clusters.await_worker(client)
-        check_versions(client)
+        clusters.check_versions(client)
         yield client
 
 

@@ -1,9 +1,10 @@
 """Shards on the workers of a Dask cluster.
 
-The shards on a worker are a cache in a Dask actor (`shard_worker.py`), one for each pool of shards on each worker. A
-shard that is not there (its worker died, came late, or lost it) is made by the source of the shards, which costs time
-and changes no number. A question is one message to each worker concerned, all sent at once; it brings what the shards
-were told before.
+The shards on a worker are a cache in a Dask actor, one for each pool of shards on each worker. A shard that is not
+there (its worker died or came late, or a call in it raised) is made by the source of the shards, which costs time and
+changes no number. A question is one message to each worker concerned, all sent at once; it brings what the shards were
+told before. An actor whose answer did not come, perhaps because of Ctrl-C, is given up with its shards: its message may
+still be on its way.
 
 Dask deletes an actor once nothing refers to it: the pool, the client and the process may end in any order. Calls to
 actors do not keep a scheduler with `idle_timeout` from closing, so that an empty task is submitted every
@@ -25,14 +26,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import cloudpickle
 import dask
 
 from scalable_bandits.execution.base import ClusterError
-from scalable_bandits.execution.clusters import await_worker, connection_lost
+from scalable_bandits.execution.clusters import await_worker, check_versions, connection_lost
 from scalable_bandits.execution.connect import SecureAddress, connect, resolve
 from scalable_bandits.execution.resources import traffic
-from scalable_bandits.execution.shard_worker import Message, Reply, Request, ShardWorker, packed
-from scalable_bandits.execution.versions import check_versions
 from scalable_bandits.posteriors.placement import Call, Shard, Shards, Source
 
 if TYPE_CHECKING:
@@ -47,11 +47,83 @@ KEEPALIVE_SECONDS = 1.0  # time between two empty tasks: less than any sensible 
 MOST_TOLD = 2_000  # calls that wait for a question to a shard; with more, the shard is made again
 
 
-class Held(NamedTuple):
-    """A shard on its worker."""
+class Request(NamedTuple):
+    """The part of a message for one shard."""
 
-    last: int  # number of the message that reached the shard last
-    told: list[Call]  # calls that wait for the next question
+    number: int
+    make: Callable[[], Any] | None  # function that makes the shard; None for the shard on the worker
+    told: Sequence[Call]  # calls that change the shard on the worker, before the question
+
+
+class Message(NamedTuple):
+    """All requests to one worker for one question."""
+
+    requests: Sequence[Request]
+    question: Call
+    held: Collection[int]  # numbers of the worker's shards; it drops all others
+
+
+class Reply(NamedTuple):
+    """Answer to a request."""
+
+    answer: Any = None
+    error: Exception | None = None  # exception raised by the shard, which is dropped then
+    worked: float = 0.0  # time of all work
+
+
+class ShardWorker:
+    """Dask actor with the shards that a run has on a worker."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, Any] = {}  # shards by number
+
+    def perform(self, packed_message: bytes) -> bytes:
+        """Answer a pickled `Message` with a pickled list of replies.
+
+        One reply alone is the answer to a message that cannot be loaded here.
+        """
+        try:
+            message: Message = pickle.loads(packed_message)
+        except Exception as error:
+            return packed(Reply(error=_portable(error)))
+        self._held = {number: self._held[number] for number in message.held}
+        return packed([self._reply(request, message.question) for request in message.requests])
+
+    def _reply(self, request: Request, question: Call) -> Reply:
+        began = time.perf_counter()
+        try:
+            shard = self._held.pop(request.number) if request.make is None else request.make()
+            for call in request.told:
+                call.on(shard)
+            answer = question.on(shard)
+        except Exception as error:
+            return Reply(error=_portable(error))
+        self._held[request.number] = shard
+        return Reply(answer, worked=time.perf_counter() - began)
+
+
+def packed(message: Any) -> bytes:
+    """Pickle a message.
+
+    cloudpickle takes three times as long as pickle and is used only where another process could not import a part of
+    the message.
+    """
+    if cloudpickle.list_registry_pickle_by_value():  # modules that the user registered as missing on workers
+        return bytes(cloudpickle.dumps(message))
+    try:
+        plain = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+    except Exception:
+        plain = b"__main__"
+    return bytes(cloudpickle.dumps(message)) if b"__main__" in plain else plain
+
+
+def _portable(error: Exception) -> Exception:
+    """Return the error, or one with the same text if it cannot be pickled."""
+    try:
+        pickle.loads(cloudpickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
 
 
 class ShardPool(Shards[Shard]):
@@ -84,8 +156,7 @@ class ShardPool(Shards[Shard]):
         self._keepalive_task: Future[Any] | None = None  # the last empty task
         self._keepalive_time = -math.inf  # when it was submitted
         self._worker_of: dict[int, str] = {}  # worker of each shard
-        self._held: dict[int, Held] = {}  # shards that do not have to be made
-        self._messages = 0  # number of questions sent
+        self._told: dict[int, list[Call]] = {}  # calls that wait for the next question, of shards that workers have
         self._looked = -math.inf  # when the shards were last spread evenly
         self._release = weakref.finalize(self, _release, self._actors)
         self._executor.pools.add(self)
@@ -94,10 +165,10 @@ class ShardPool(Shards[Shard]):
 
     def tell_call(self, numbers: Sequence[int] | None, call: Call) -> None:
         for number in range(self._count) if numbers is None else numbers:
-            if number in self._held:
-                self._held[number].told.append(call)
-                if len(self._held[number].told) > MOST_TOLD:
-                    del self._held[number]
+            if number in self._told:
+                self._told[number].append(call)
+                if len(self._told[number]) > MOST_TOLD:
+                    del self._told[number]
 
     def ask_call(self, numbers: Sequence[int], call: Call) -> list[Any]:
         """Do what `ask` does with a call.
@@ -134,10 +205,10 @@ class ShardPool(Shards[Shard]):
 
     def add(self, number: int) -> None:
         self._count = number + 1
-        self._held.pop(number, None)
+        self._told.pop(number, None)
 
     def renew(self) -> None:
-        self._held.clear()
+        self._told.clear()
 
     def close(self) -> None:
         self._release()
@@ -169,31 +240,34 @@ class ShardPool(Shards[Shard]):
                     continue
                 failing = None
                 for number, reply in zip(groups[worker], found, strict=True):
-                    if reply is not None:
-                        replies[number] = reply
-                        if reply.error is None:
-                            self._held[number] = Held(self._messages, [])
+                    replies[number] = reply
+                    if reply.error is None:
+                        self._told[number] = []
         return replies
 
     def _send(
         self, client: Client, groups: Mapping[str, Sequence[int]], question: Call
-    ) -> dict[str, list[Reply | None] | BaseException]:
+    ) -> dict[str, list[Reply] | BaseException]:
         """Return the replies of the shards of each worker, or the exception that prevented them."""
-        self._messages += 1
         messages = {}
         for worker, numbers in groups.items():
-            here = {number for number, home in self._worker_of.items() if home == worker}
-            message = Message(self._messages, [self._request(number) for number in numbers], question, here)
+            held = [number for number in self._told if self._worker_of[number] == worker]
+            message = Message([self._request(number) for number in numbers], question, held)
             try:
                 messages[worker] = packed(message)
             except Exception as error:
                 raise ClusterError(f"on: {self._name} cannot be sent to other processes: {error}") from error
         began = time.perf_counter()
-        answers = self.perform(client, messages)
+        try:
+            answers = self.perform(client, messages)
+        except BaseException:
+            for worker in messages:
+                self._drop(worker)
+            raise
         waited = time.perf_counter() - began
         received = sum(len(answer) for answer in answers.values() if isinstance(answer, bytes))
         found = {w: pickle.loads(answer) if isinstance(answer, bytes) else answer for w, answer in answers.items()}
-        replies = [reply for each in found.values() if isinstance(each, list) for reply in each if reply is not None]
+        replies = [reply for each in found.values() if isinstance(each, list) for reply in each]
         sent, worked = sum(map(len, messages.values())), sum(reply.worked for reply in replies)
         traffic.add(len(messages), sent, received, sum(map(len, groups.values())), waited, worked)
         for answer in found.values():
@@ -203,8 +277,8 @@ class ShardPool(Shards[Shard]):
 
     def _request(self, number: int) -> Request:
         """Return the request to a shard, which has to be made if no reply comes."""
-        held = self._held.pop(number, None)
-        return Request(number, self._source(number), -1, ()) if held is None else Request(number, None, *held)
+        told = self._told.pop(number, None)
+        return Request(number, self._source(number), ()) if told is None else Request(number, None, told)
 
     def perform(self, client: Client, messages: Mapping[str, bytes]) -> dict[str, Any]:
         """Return the answer (bytes) of each worker to its message, or the exception that prevented it."""
@@ -302,7 +376,7 @@ class ShardPool(Shards[Shard]):
         """Forget where shards are."""
         for number in numbers:
             del self._worker_of[number]
-            self._held.pop(number, None)
+            self._told.pop(number, None)
 
 
 def _release(actors: Mapping[str, tuple[Future[Any], Any]]) -> None:

@@ -18,7 +18,7 @@ from cases.paths import PYTHONPATH, TESTS
 from distributed import Client, LocalCluster
 
 import scalable_bandits as sb
-from scalable_bandits.execution import ClusterError, shard_pool, versions
+from scalable_bandits.execution import ClusterError, clusters, shard_pool
 
 SPACE = sb.Grid([[0, 1]], 300)
 PRIORS = [sb.Prior(f"{scale}", sb.RBF(scale)) for scale in (0.1, 0.2, 0.3, 0.4)]
@@ -284,12 +284,11 @@ distributed.versions.version = hidden
     )
     def test_other_versions(self, name, version, raised, client, monkeypatch):
         """Versions are compared again when a worker is first used, as it may have come after the client."""
-        packages = [*versions.DECISIVE[1:], *versions.DIGITS]
+        packages = [*clusters.DECISIVE[1:], *clusters.DIGITS]
         found = client.get_versions(packages=packages)
         ours = found["client"]["packages"]
         theirs, ours[name] = ours[name], version
-        module = sys.modules["scalable_bandits.execution.connect"]  # the package has a function of that name
-        monkeypatch.setattr(module, "check_versions", lambda client: None)
+        monkeypatch.setattr(clusters, "check_versions", lambda client: None)  # not that of the pool
         monkeypatch.setattr(client, "get_versions", lambda packages: found)
         policy = policy_of(client)
         here = rf"{name} {re.escape(theirs)} \(here {re.escape(version)}\)"

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from scalable_bandits.execution import ClusterError
-from scalable_bandits.execution.versions import check_versions, release
+from scalable_bandits.execution.clusters import check_versions, release
 
 OURS = {
     "python": "3.11.7.final.0", "scalable_bandits": "0.1.2", "numpy": "2.1.0", "scipy": "1.14.0", "numba": "0.60.0",
