@@ -95,7 +95,7 @@ def _ordered_candidates(space: FiniteSpace) -> OrderedCandidates:
 
 
 class TilesShard(Tiles):
-    """Some tiles of a large space, made from its specification.
+    """Some tiles of a large space, made from its specification, what was observed before, and changes since.
 
     Parameters
     ----------
@@ -107,18 +107,29 @@ class TilesShard(Tiles):
         Prior mean in units of y: one number, or (n,) in the order of the space.
     first, stop
         First tile of this shard, and one after the last.
+    state
+        State of this shard, from which it begins; None if there are no observations, or those collapsed.
+    collapsed
+        State of the collapsed observations, from which the rows are rebuilt; None if there are none.
+    changes
+        Changes of all shards since then.
     """
 
-    def __init__(self, kernel: Kernel, space: FiniteSpace, prior_mean: float | Floats, first: int, stop: int):
+    def __init__(
+        self, kernel: Kernel, space: FiniteSpace, prior_mean: float | Floats, first: int, stop: int,
+        state: State | None = None, collapsed: State | None = None, changes: Sequence[Call] = (),
+    ):  # fmt: skip
         self._ordered = _ordered_candidates(space)
         self._numbers = self._ordered.numbers
         means = np.broadcast_to(prior_mean, (len(self._numbers),))[self._numbers]
         super().__init__(kernel, self._ordered.points, means, first, stop)
-
-    def rebuild_from(self, collapsed: State) -> None:
-        """Rebuild the rows from the state of collapsed observations, instead of those so far."""
-        self._observed.restore(collapsed)
-        self._rebuild()
+        if state is not None:
+            self.restore(state)
+        if collapsed is not None:
+            self._observed.restore(collapsed)
+            self._rebuild()
+        for change in changes:
+            change.on(self)
 
     def _rebuild(self) -> None:
         super()._rebuild()
@@ -199,21 +210,7 @@ class TilesSource:
         """Return the function that makes a shard."""
         first, stop = self._ranges[number]
         state = None if self._state is None else shard_state(self._state, tiling.TILE, first, stop)
-        new_shard = functools.partial(TilesShard, *self._given, first, stop)
-        return functools.partial(_make_shard, new_shard, state, self._collapsed, tuple(self.changes))
-
-
-def _make_shard(
-    new_shard: functools.partial[TilesShard], state: State | None, collapsed: State | None, changes: Sequence[Call]
-) -> TilesShard:
-    shard = new_shard()
-    if state is not None:
-        shard.restore(state)
-    if collapsed is not None:
-        shard.rebuild_from(collapsed)
-    for change in changes:
-        change.on(shard)
-    return shard
+        return functools.partial(TilesShard, *self._given, first, stop, state, self._collapsed, tuple(self.changes))
 
 
 def shard_state(state: State, tile_size: int, first: int, stop: int) -> State:
