@@ -115,16 +115,14 @@ def distinct(rows: Floats, values: Floats) -> tuple[Floats, Floats]:
     measured : ndarray
         Values (n, r) of the distinct rows, those of earlier rows first, NaN where one has fewer than r; (n,) if r = 1.
     """
-    _, first, sorted_place = np.unique(rows + 0.0, axis=0, return_index=True, return_inverse=True)  # -0.0 becomes 0.0
-    order = np.argsort(first)
-    there = ~np.isnan(values)
-    arm = np.argsort(order)[sorted_place.ravel()[np.nonzero(there)[0]]]  # number of each value's row
-    by_arm = np.argsort(arm, kind="stable")
-    counts = np.bincount(arm, minlength=len(order))
-    repeat = np.arange(len(arm)) - np.repeat(np.cumsum(counts) - counts, counts)
-    measured = np.full((len(order), int(counts.max())), np.nan)
-    measured[arm[by_arm], repeat] = values[there][by_arm]
-    return rows[first[order]], measured[:, 0] if measured.shape[1] == 1 else measured
+    table = pandas.DataFrame(rows + 0.0)  # -0.0 becomes 0.0
+    arm = table.groupby(list(table), sort=False).ngroup().to_numpy()  # number of each row among the distinct ones
+    there, column = np.nonzero(~np.isnan(values))
+    repeat = pandas.Series(arm[there]).groupby(arm[there]).cumcount().to_numpy()
+    measured = np.full((int(arm.max()) + 1, int(repeat.max()) + 1), np.nan)
+    measured[arm[there], repeat] = values[there, column]
+    first = np.unique(arm, return_index=True)[1]
+    return rows[first], measured[:, 0] if measured.shape[1] == 1 else measured
 
 
 def search_space(table: pandas.DataFrame, parameters: Any, values: Sequence[str]) -> SearchSpace:

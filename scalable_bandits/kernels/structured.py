@@ -178,7 +178,7 @@ class Covariance(Kernel):
 
 
 @attrs.frozen
-class TemporalDecay(Kernel):
+class TemporalDecay(Constant):
     """Forgetting kernel, (1 - epsilon)^(|t - t'| / 2) between rounds t and t'.
 
     It multiplies a kernel of x: under ``k * TemporalDecay(epsilon)`` the function is a first-order autoregression,
@@ -221,13 +221,3 @@ class TemporalDecay(Kernel):
         lag = np.abs(np.asarray(t, dtype=np.float64) - np.asarray(other, dtype=np.float64))
         result: Floats = np.power(1.0 - self.epsilon, lag / 2.0)
         return result
-
-    @property
-    def stationary(self) -> bool:
-        return True
-
-    def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
-        out[...] = 1.0
-
-    def diagonal(self, X: Floats) -> Floats:
-        return np.ones(len(X))
