@@ -31,13 +31,7 @@ from scalable_bandits.kernels import Constant, Kernel
 from scalable_bandits.kernels.base import Scaled, Sum
 from scalable_bandits.posteriors.blas import blas_threads
 from scalable_bandits.posteriors.collapsed import Scatter
-from scalable_bandits.posteriors.hyperparameters.learned_prior import (
-    NOISE,
-    OUTPUT_SCALE,
-    bounds,
-    standard_kernel,
-    standard_lengthscales,
-)
+from scalable_bandits.posteriors.hyperparameters import learned_prior
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import Likelihood, likeliest
 from scalable_bandits.posteriors.regression import Regression
 from scalable_bandits.priors import Prior
@@ -182,7 +176,7 @@ def _learned(named: Mapping[str, Any], space: Space, factors: Floats, seed: int)
     """Learn the priors from the tables, at each of some variances (k,)."""
     tasks = [_task(f"tables[{name!r}]", table, space) for name, table in named.items()]
     few = [task.some(FITTED, seed, i) for i, task in enumerate(tasks)]
-    own = [_learn(standard_kernel(space), [(task, task.y)], space, None) for task in few]
+    own = [_learn(learned_prior.standard_kernel(space), [(task, task.y)], space, None) for task in few]
     means = [_posterior(task.some(KNOWN, seed, i), fit) for i, (task, fit) in enumerate(zip(tasks, own, strict=True))]
     learned = _from_differences(few, means, space) if len(tasks) > 1 else own
     levels = [float(task.y.mean()) for task in tasks]
@@ -238,7 +232,7 @@ def _task(argument: str, table: Any, space: Space) -> _Task:
 
 def _standard(space: Space) -> Kernel:
     """Return the kernel of a difference between tasks, with its initial values: an unknown level and the rest."""
-    return Sum.of(Scaled(1.0, Constant()), standard_kernel(space))
+    return Sum.of(Scaled(1.0, Constant()), learned_prior.standard_kernel(space))
 
 
 def _learn(kernel: Kernel, data: Sequence[tuple[_Task, Floats]], space: Space, mean: float | None) -> _Fit:
@@ -263,7 +257,8 @@ def _learn(kernel: Kernel, data: Sequence[tuple[_Task, Floats]], space: Space, m
     first, *rest = [
         Likelihood(
             kernel, task.points, (y - center) / scale, 1.0 / task.counts, mean if mean is None else 0.0,
-            standard_lengthscales(space), OUTPUT_SCALE, NOISE, task.scatter(scale),
+            learned_prior.standard_lengthscales(space), learned_prior.OUTPUT_SCALE, learned_prior.NOISE,
+            task.scatter(scale),
         )
         for task, y in data
     ]  # fmt: skip
@@ -272,8 +267,8 @@ def _learn(kernel: Kernel, data: Sequence[tuple[_Task, Floats]], space: Space, m
         parts = [first(logs), *(each.likelihood(logs) for each in rest)]
         return sum(value for value, _ in parts), np.sum([gradient for _, gradient in parts], axis=0)
 
-    start = np.log([*(p.value for p in kernel.hyperparameters), float(np.max(NOISE.median))])
-    best = likeliest(density, [start], *bounds(kernel, space, True), PRECISION)
+    start = np.log([*(p.value for p in kernel.hyperparameters), float(np.max(learned_prior.NOISE.median))])
+    best = likeliest(density, [start], *learned_prior.bounds(kernel, space, True), PRECISION)
     density(best)
     *found, noise = np.exp(best).tolist()
     learned = kernel.with_hyperparameters(found)

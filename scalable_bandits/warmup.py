@@ -11,22 +11,15 @@ from pathlib import Path
 
 import numpy as np
 
-from scalable_bandits import policies
-from scalable_bandits.kernels import (
-    RBF,
-    Covariance,
-    Hamming,
-    Kernel,
-    Linear,
-    Matern,
-    Periodic,
-    RationalQuadratic,
-    TemporalDecay,
-)
+from scalable_bandits import kernels, policies
 from scalable_bandits.policies import Policy
 from scalable_bandits.spaces import Arms, Box, Grid, Points
 
 ROUNDS = 70  # enough for windows to be folded and for cells to be split
+KERNELS = (
+    kernels.RBF(0.3), *(kernels.Matern(0.3, nu=nu) for nu in (0.5, 1.5, 2.5)), kernels.RationalQuadratic(0.3),
+    kernels.Periodic(0.3), kernels.Linear(), kernels.Hamming(),
+)  # fmt: skip
 
 
 def warmup() -> float:
@@ -58,31 +51,21 @@ def warmup() -> float:
     return time.perf_counter() - started
 
 
-def _kernels() -> Iterator[Kernel]:
-    yield RBF(0.3)
-    for nu in (0.5, 1.5, 2.5):
-        yield Matern(0.3, nu=nu)
-    yield RationalQuadratic(0.3)
-    yield Periodic(0.3)
-    yield Linear()
-    yield Hamming()
-
-
 def _policies() -> Iterator[Policy]:
     """Yield policies that together call every compiled function with every type of argument."""
-    grid, kernel = Grid([[0, 1]], 24), Matern(0.3, nu=1.5)
+    grid, kernel = Grid([[0, 1]], 24), kernels.Matern(0.3, nu=1.5)
     for space in (grid, Points(np.linspace(0, 1, 9))):  # read-only points are a type of their own to the compiler
-        yield from (policies.GPEI(space, each) for each in _kernels())
-    yield policies.IGPUCB(Arms(5), Covariance(np.eye(5)))
+        yield from (policies.GPEI(space, each) for each in KERNELS)
+    yield policies.IGPUCB(Arms(5), kernels.Covariance(np.eye(5)))
     for engine in ("dense", "tiled"):
         yield policies.IGPUCB(grid, kernel, engine=engine)
     yield policies.GPTS(grid, kernel)
     for tightening in (False, True):
         yield policies.PiGPUCB(Grid([[0, 1]] * 2, 20), kernel, horizon=200, tightening=tightening)
     yield policies.GPUCB(Box([[0, 1]]), kernel, candidates=32)
-    yield from (policies.GPEI(Box([[0, 1]] * 2), each) for each in _kernels())  # maximised by gradients
-    yield from (policies.GPTS(Box([[0, 1]] * 2), each) for each in _kernels())
-    yield policies.TVGPUCB(Grid([[0, 1]], 9), kernel * TemporalDecay(0.1))
+    yield from (policies.GPEI(Box([[0, 1]] * 2), each) for each in KERNELS)  # maximised by gradients
+    yield from (policies.GPTS(Box([[0, 1]] * 2), each) for each in KERNELS)
+    yield policies.TVGPUCB(Grid([[0, 1]], 9), kernel * kernels.TemporalDecay(0.1))
     yield policies.SWGPUCB(Grid([[0, 1]], 9), kernel, memory=5)
     yield policies.RandomSearch(grid)
 

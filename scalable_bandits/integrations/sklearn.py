@@ -19,13 +19,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 import joblib
 import numpy as np
 from sklearn.base import BaseEstimator, _fit_context, clone, is_classifier
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import _validation, check_cv
 from sklearn.model_selection._search import BaseSearchCV
-from sklearn.model_selection._validation import (
-    _fit_and_score,
-    _insert_error_scores,
-    _warn_or_raise_about_fit_failures,
-)
 from sklearn.utils import check_random_state, indexable
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.parallel import Parallel, delayed
@@ -354,7 +349,7 @@ class BanditSearchCV(BaseSearchCV):
         if self.verbose > 0:
             print(f"Fitting {count} folds for each of {len(candidates)} candidates, totalling {total} fits")
         out = parallel(
-            delayed(_fit_and_score)(
+            delayed(_validation._fit_and_score)(
                 clone(self.estimator), data.X, data.y, scorer=data.scorers, train=train, test=test,
                 verbose=self.verbose, parameters=parameters, fit_params=data.routed.estimator.fit,
                 score_params=data.routed.scorer.score, return_train_score=self.return_train_score,
@@ -383,9 +378,9 @@ class BanditSearchCV(BaseSearchCV):
 
     def _take_results(self, data: _Data, candidates: list[dict[str, Any]], out: list[Fold]) -> None:
         """Set the results and the best candidate, as scikit-learn's searches do."""
-        _warn_or_raise_about_fit_failures(out, self.error_score)
+        _validation._warn_or_raise_about_fit_failures(out, self.error_score)
         if callable(self.scoring):
-            _insert_error_scores(out, self.error_score)
+            _validation._insert_error_scores(out, self.error_score)
         self.n_splits_ = len(data.folds)
         self.scorer_ = getattr(data.scorers, "_scorers", data.scorers)  # several by name
         self.multimetric_ = isinstance(out[0]["test_scores"], dict)
