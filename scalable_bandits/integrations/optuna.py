@@ -27,8 +27,8 @@ from optuna.trial import FrozenTrial, TrialState
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.integrations.optuna_history import Key, StudyHistory, key_of
-from scalable_bandits.integrations.optuna_space import TrialSpace, attributes_of, has_no_values, value_of
+from scalable_bandits.integrations import optuna_study
+from scalable_bandits.integrations.optuna_study import Key, StudyHistory, TrialSpace, key_of
 from scalable_bandits.policies import GPEI, Policy
 from scalable_bandits.policies.pending import AllFailed
 from scalable_bandits.randomness import derived_seed
@@ -312,9 +312,9 @@ class BanditSampler(BaseSampler):
         except AllFailed:  # every setting has failed: the choice is left to the independent sampler
             return {}
         chosen = self._chosen.setdefault(trial.number, {})
-        for attribute, part in attributes_of(internal, len(chosen)).items():
+        for attribute, part in optuna_study.attributes_of(internal, len(chosen)).items():
             study._storage.set_trial_system_attr(trial._trial_id, attribute, part)
-        values = {name: value_of(distributions[name], each) for name, each in internal.items()}
+        values = {name: optuna_study.value_of(distributions[name], each) for name, each in internal.items()}
         chosen.update((key_of(name, distributions[name]), value) for name, value in values.items())
         return values
 
@@ -430,7 +430,7 @@ class Adviser:
         preceding = set(range(trial.number - PRECEDING, trial.number)).difference(own)  # of other processes
         others = [other for other in history.running if other.number in preceding]
         try:
-            chosen = self._ask(1 + sum(map(has_no_values, others)))
+            chosen = self._ask(1 + sum(map(optuna_study.has_no_values, others)))
             for _ in range(MOST_REPEATED):
                 if tuple(chosen) in running:
                     chosen = self._ask(1)
