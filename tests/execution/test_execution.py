@@ -17,9 +17,9 @@ from cases.cluster import by_hand, make_policy, parabola, until
 from cases.paths import ROOT
 
 import scalable_bandits as sb
-from scalable_bandits.execution import ClusterError, InTurn, Threads, clusters, connect, executing, recipes
+from scalable_bandits.execution import ClusterError, InTurn, Threads, clusters, connect, executing
 from scalable_bandits.execution.clusters import await_worker
-from scalable_bandits.execution.connect import _given
+from scalable_bandits.execution.connect import KINDS, _given, read
 from scalable_bandits.execution.workers import ClusterExecution
 
 CLUSTER = ROOT / "cluster"
@@ -332,12 +332,12 @@ class TestTLS:
 class TestRecipes:
     @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)
     def test_every_recipe_is_read(self, path):
-        recipe = recipes.read(path)
-        assert recipe.kind in recipes.KINDS
+        recipe = read(path)
+        assert recipe.kind in KINDS
         assert f"`{path.relative_to(CLUSTER)}`" in (CLUSTER / "README.md").read_text()
 
     def test_there_is_one_of_every_kind(self):
-        assert {recipes.read(path).kind for path in RECIPES} == set(recipes.KINDS) - {"scheduler-file"}
+        assert {read(path).kind for path in RECIPES} == set(KINDS) - {"scheduler-file"}
 
     @pytest.mark.parametrize(
         ("text", "message"),
@@ -366,7 +366,7 @@ class TestRecipes:
         path = tmp_path / "recipe.yaml"
         path.write_text(text)
         with pytest.raises(ValueError, match=message):
-            recipes.read(path)
+            read(path)
 
     def test_no_such_file(self):
         with pytest.raises(ValueError, match=r"^on: got .*nothing.yaml.*No such file"):
