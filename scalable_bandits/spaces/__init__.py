@@ -19,5 +19,5 @@ from scalable_bandits.spaces.parameters import Real as Real
 from scalable_bandits.spaces.points import Arms as Arms
 from scalable_bandits.spaces.points import Points as Points
 from scalable_bandits.spaces.search_space import SearchSpace as SearchSpace
-from scalable_bandits.spaces.settings import Settings as Settings
-from scalable_bandits.spaces.settings import every_setting as every_setting
+from scalable_bandits.spaces.search_space import Settings as Settings
+from scalable_bandits.spaces.search_space import every_setting as every_setting
