@@ -6,9 +6,8 @@ set of candidates, or, on a whole box, all points asked for or told, in this ord
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,31 +22,33 @@ Mask = NDArray[np.bool_]
 CANDIDATES = 1024  # size of the candidate set of a box
 
 
-class Domain(ABC):
+class Domain:
     """Numbered points of a space: candidates, followed by points that were told only. Immutable.
+
+    The candidates are those of a finite space, or a finite set from a box; `WholeBox` is the domain of a whole box.
 
     Parameters
     ----------
     space
         The policy's space.
-    size
-        Number of points.
+    numbered
+        Points by number.
     choosable
         Number of candidates, which may be chosen; points with larger numbers were told only.
 
     Attributes
     ----------
+    size : int
+        Number of points.
     whole_box : bool
         Whether every point of a box may be chosen.
-    numbered : FiniteSpace or WholeBox
-        Points by number: a finite space, or the domain of a whole box itself.
     """
 
     whole_box: ClassVar[bool] = False
-    numbered: NumberedPoints
 
-    def __init__(self, space: Space, size: int, choosable: int):
-        self.space, self.size, self.choosable = space, size, choosable
+    def __init__(self, space: Space, numbered: FiniteSpace, choosable: int):
+        self.space, self.choosable, self.size = space, choosable, numbered.size
+        self.numbered: NumberedPoints = numbered
 
     @property
     def count(self) -> int | None:
@@ -86,21 +87,34 @@ class Domain(ABC):
         """Return the points (k, d) that were told and are not candidates, in the order of their numbers."""
         return self.points(np.arange(self.choosable, self.size))
 
-    @abstractmethod
     def allowed(self, available: ArrayLike | None, context: Mapping[int, float] | None = None) -> Mask | None:
         """Return the mask (size,) of the candidates that may be chosen, or None for all; arguments as in `ask`."""
+        if context is not None:
+            if self.space.finite is None:
+                _refuse_context(context)
+            matching = self.finite.matching(context)
+            available = matching if available is None else availability(available, self.size) & matching
+        if available is None and self.size == self.choosable:
+            return None
+        mask = np.zeros(self.size, dtype=np.bool_)
+        mask[: self.choosable] = True if available is None else availability(available, self.choosable)
+        return mask
 
-    @abstractmethod
     def without(self, excluded: Sequence[int] | Indices, allowed: Mask | None) -> Mask | None:
         """Return a mask (size,) or that of all candidates without those at some points; None on a whole box."""
+        left = np.ones(self.size, dtype=np.bool_) if allowed is None else allowed.copy()
+        left[np.concatenate([self.finite.equal_to(candidate) for candidate in excluded])] = False
+        return left
 
-    @abstractmethod
     def find(self, points: Floats) -> Indices:
         """Return the numbers (k,) of points (k, d), -1 for points without one; ValueError outside a whole box."""
+        return self.numbered.find(points)
 
-    @abstractmethod
     def grown(self, points: Floats) -> Domain:
         """Return the domain with more points (k, d), which get the next numbers; ValueError outside the space."""
+        new = self.space.check(points)  # a finite space has all its points
+        assert isinstance(self.numbered, Points)
+        return Domain(self.space, self.numbered.grown(new), self.choosable)
 
     def placed(self, candidates: Indices, points: Floats) -> Domain:
         """Return the domain in which points (k, d) have the numbers (k,) of an earlier process."""
@@ -110,56 +124,9 @@ class Domain(ABC):
         """Return the numbers (k,) of points of a whole box outside a mask (size,), without lost ones; else none."""
         return np.empty(0, dtype=np.int64)
 
-    @abstractmethod
     def draw_uniform(self, rng: np.random.Generator, allowed: Mask | None) -> int | Floats:
         """Draw a candidate's number, or a point (d,) of a whole box, uniformly from a mask (size,) or from all."""
-
-
-class FiniteDomain(Domain):
-    """Domain of a finite space."""
-
-    numbered: FiniteSpace
-
-    def __init__(self, space: Space, numbered: FiniteSpace, choosable: int):
-        super().__init__(space, numbered.size, choosable)
-        self.numbered = numbered
-
-    def allowed(self, available: ArrayLike | None, context: Mapping[int, float] | None = None) -> Mask | None:
-        if context is not None:
-            matching = self.numbered.matching(context)
-            available = matching if available is None else availability(available, self.size) & matching
-        if available is None and self.size == self.choosable:
-            return None
-        mask = np.zeros(self.size, dtype=np.bool_)
-        mask[: self.choosable] = True if available is None else availability(available, self.choosable)
-        return mask
-
-    def without(self, excluded: Sequence[int] | Indices, allowed: Mask | None) -> Mask:
-        left = np.ones(self.size, dtype=np.bool_) if allowed is None else allowed.copy()
-        left[np.concatenate([self.numbered.equal_to(candidate) for candidate in excluded])] = False
-        return left
-
-    def find(self, points: Floats) -> Indices:
-        return self.numbered.find(points)
-
-    def grown(self, points: Floats) -> Domain:
-        self.numbered.refuse_point(points[0])  # a finite space has all its points
-
-    def draw_uniform(self, rng: np.random.Generator, allowed: Mask | None) -> int:
         return int(rng.integers(self.choosable) if allowed is None else rng.choice(np.flatnonzero(allowed)))
-
-
-class CandidateSet(FiniteDomain):
-    """Domain of a box with a finite set of candidates, followed by other points that were told."""
-
-    numbered: Points
-
-    def allowed(self, available: ArrayLike | None, context: Mapping[int, float] | None = None) -> Mask | None:
-        _refuse_context(context)
-        return super().allowed(available)
-
-    def grown(self, points: Floats) -> CandidateSet:
-        return CandidateSet(self.space, self.numbered.grown(self.space.check(points)), self.choosable)
 
 
 class WholeBox(Domain):
@@ -179,7 +146,7 @@ class WholeBox(Domain):
     has_coordinates: ClassVar[bool] = True
 
     def __init__(self, space: Space, array: Floats, rows: dict[bytes, int]):
-        super().__init__(space, len(array), 0)
+        self.space, self.choosable, self.size = space, 0, len(array)
         self._array, self._rows = array, rows
         self._array.flags.writeable = False
 
@@ -203,7 +170,8 @@ class WholeBox(Domain):
         return self.points(candidates)
 
     def allowed(self, available: ArrayLike | None, context: Mapping[int, float] | None = None) -> None:
-        _refuse_context(context)
+        if context is not None:
+            _refuse_context(context)
         if available is not None:
             checks.refuse("available", available, "None on a whole box; candidates= chooses from a finite set")
 
@@ -252,9 +220,8 @@ class WholeBox(Domain):
 NumberedPoints = FiniteSpace | WholeBox
 
 
-def _refuse_context(context: Mapping[int, float] | None) -> None:
-    if context is not None:
-        checks.refuse("context", context, "none on a box, whose candidates have no coordinates in common; use a Grid")
+def _refuse_context(context: Mapping[int, float]) -> NoReturn:
+    checks.refuse("context", context, "none on a box, whose candidates have no coordinates in common; use a Grid")
 
 
 def make_domain(space: Space, candidates: int | None, seed: int) -> Domain:
@@ -270,7 +237,7 @@ def make_domain(space: Space, candidates: int | None, seed: int) -> Domain:
         Seed of the candidate set.
     """
     if space.finite is not None:
-        return FiniteDomain(space, space.finite, space.finite.size)
+        return Domain(space, space.finite, space.finite.size)
     if candidates is None:
         return WholeBox(space, np.empty((0, space.dimension)), {})
-    return CandidateSet(space, space.candidate_set(candidates, seed), candidates)
+    return Domain(space, space.candidate_set(candidates, seed), candidates)
