@@ -210,6 +210,9 @@ class ShardPool(Shards[Shard]):
     def renew(self) -> None:
         self._told.clear()
 
+    def here(self) -> None:
+        pass
+
     def close(self) -> None:
         self._release()
         self._begin()

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, Protocol, TypeVar
 
@@ -37,8 +36,20 @@ class Call(NamedTuple):
         return self.method(shard, *self.arguments, **self.named)
 
 
-class Shards(ABC, Generic[Shard]):
-    """The shards of one posterior, numbered from 0."""
+class Shards(Generic[Shard]):
+    """The shards of one posterior, numbered from 0, in this process; those of a `ShardPool` are on workers.
+
+    Parameters
+    ----------
+    source, count
+        Source of the shards, and their number.
+    threads
+        Threads that share the shards asked; one after the other is asked if not given.
+    """
+
+    def __init__(self, source: Source[Shard], count: int, threads: ThreadTeam | None = None):
+        self._source, self._threads = source, ThreadTeam() if threads is None else threads
+        self._shards = [source(number)() for number in range(count)]
 
     def tell(
         self, numbers: Sequence[int] | None, method: Callable[Concatenate[Shard, Arguments], object],
@@ -60,25 +71,32 @@ class Shards(ABC, Generic[Shard]):
         """Call a method of some shards, which does not change them; return the answers in the order of the numbers."""
         return self.ask_call(numbers, Call(method, arguments, named))
 
-    @abstractmethod
     def tell_call(self, numbers: Sequence[int] | None, call: Call) -> None:
         """Do what `tell` does with a call."""
+        self.ask_call(range(len(self._shards)) if numbers is None else numbers, call)
 
-    @abstractmethod
     def ask_call(self, numbers: Sequence[int], call: Call) -> list[Any]:
         """Do what `ask` does with a call."""
+        (method, arguments, named), shards = call, self._shards
 
-    @abstractmethod
+        def answers(first: int, stop: int) -> list[Any]:
+            return [method(shards[number], *arguments, **named) for number in numbers[first:stop]]
+
+        if self._threads.count == 1:
+            return answers(0, len(numbers))
+        return [answer for run in self._threads.each(answers, 0, len(numbers)) for answer in run]
+
     def add(self, number: int) -> None:
         """Add the shard of the next number, or make that of the last one again."""
+        self._shards[number:] = [self._source(number)()]
 
-    @abstractmethod
     def renew(self) -> None:
         """Make all shards again: the source makes others than before."""
+        self._shards = [self._source(number)() for number in range(len(self._shards))]
 
     def here(self) -> Sequence[Shard] | None:
         """Return the shards themselves, where they are in this process and one thread works on them; None elsewhere."""
-        return None
+        return self._shards if self._threads.count == 1 else None
 
     def close(self) -> None:
         """Delete the shards in other processes; later questions make them again."""
@@ -119,44 +137,6 @@ class Executor(Protocol):
         """Value of `on` from which `executor` makes such an executor in another process."""
 
 
-class LocalShards(Shards[Shard]):
-    """Shards of this process.
-
-    Parameters
-    ----------
-    source, count
-        Source of the shards, and their number.
-    threads
-        Threads that share the shards asked; one after the other is asked if not given.
-    """
-
-    def __init__(self, source: Source[Shard], count: int, threads: ThreadTeam | None = None):
-        self._source, self._threads = source, ThreadTeam() if threads is None else threads
-        self._shards = [source(number)() for number in range(count)]
-
-    def tell_call(self, numbers: Sequence[int] | None, call: Call) -> None:
-        self.ask_call(range(len(self._shards)) if numbers is None else numbers, call)
-
-    def ask_call(self, numbers: Sequence[int], call: Call) -> list[Any]:
-        (method, arguments, named), shards = call, self._shards
-
-        def answers(first: int, stop: int) -> list[Any]:
-            return [method(shards[number], *arguments, **named) for number in numbers[first:stop]]
-
-        if self._threads.count == 1:
-            return answers(0, len(numbers))
-        return [answer for run in self._threads.each(answers, 0, len(numbers)) for answer in run]
-
-    def add(self, number: int) -> None:
-        self._shards[number:] = [self._source(number)()]
-
-    def renew(self) -> None:
-        self._shards = [self._source(number)() for number in range(len(self._shards))]
-
-    def here(self) -> Sequence[Shard] | None:
-        return self._shards if self._threads.count == 1 else None
-
-
 class InProcess:
     """Executor of this process, without copies and messages.
 
@@ -173,9 +153,9 @@ class InProcess:
         self.portable = None if threads is None else f"threads:{threads}"
         self._threads = ThreadTeam(self.threads)
 
-    def shards(self, source: Source[Shard], count: int, name: str) -> LocalShards[Shard]:
+    def shards(self, source: Source[Shard], count: int, name: str) -> Shards[Shard]:
         """Return shards; see `Executor`."""
-        return LocalShards(source, count, self._threads)
+        return Shards(source, count, self._threads)
 
     def close(self) -> None:
         """End the threads."""

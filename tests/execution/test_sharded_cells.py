@@ -10,7 +10,7 @@ from cases.cluster import Killer
 import scalable_bandits as sb
 from scalable_bandits.policies import pigpucb
 from scalable_bandits.posteriors.partition.remote_cells import SHARDS, CellsShard
-from scalable_bandits.posteriors.placement import InProcess, LocalShards
+from scalable_bandits.posteriors.placement import InProcess, Shards
 
 SPACES = {
     "line": sb.Grid([[0, 1]], 120),
@@ -80,7 +80,7 @@ class Watched(InProcess):
     def shards(self, source, count, name):
         owner = self
 
-        class Shards(LocalShards):
+        class Own(Shards):
             def ask(self, numbers, method, *arguments):
                 if method is CellsShard.work:
                     owner.asked.append((list(numbers), *arguments))
@@ -90,7 +90,7 @@ class Watched(InProcess):
                         raise ConnectionError
                 return super().ask(numbers, method, *arguments)
 
-        return Shards(source, count)
+        return Own(source, count)
 
 
 class TestInProcess:

@@ -19,7 +19,7 @@ from distributed import Client, Security
 import scalable_bandits as sb
 from scalable_bandits.execution import ClusterError, shard_pool
 from scalable_bandits.execution.clusters import local
-from scalable_bandits.posteriors.placement import InProcess, LocalShards
+from scalable_bandits.posteriors.placement import InProcess, Shards
 from scalable_bandits.specification import specify
 
 KINDS = (sb.PEGPUCB, sb.MLEGPUCB, sb.FullyBayesianGPUCB, sb.RegretBalancing)
@@ -472,11 +472,11 @@ class Lasting(InProcess):
     remote = True
 
     def shards(self, source, count, name):
-        class Shards(LocalShards):
+        class Own(Shards):
             def here(self):
                 return None
 
-        return Shards(source, count)
+        return Own(source, count)
 
 
 @pytest.mark.parametrize(("rounds", "decay"), [(600, None), (300, 0.01)])

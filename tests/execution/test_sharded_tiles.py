@@ -14,7 +14,7 @@ import scalable_bandits as sb
 from scalable_bandits.formulas.acquisition import ExpectedImprovement, UpperConfidence
 from scalable_bandits.posteriors import TiledEngine
 from scalable_bandits.posteriors.engine import choose, finalists
-from scalable_bandits.posteriors.placement import InProcess, LocalShards
+from scalable_bandits.posteriors.placement import InProcess, Shards
 from scalable_bandits.posteriors.tiled import sharded
 from scalable_bandits.posteriors.tiled.ordering import spatial_order, tile_order
 from scalable_bandits.posteriors.tiled.sharded import TilesShard
@@ -242,7 +242,7 @@ class TestInProcess:
         tiles_a_shard(2)
         points, asked = sb.Grid([[0, 1], [0, 1]], (30, 40)).points(), []
 
-        class Unreachable(LocalShards):
+        class Unreachable(Shards):
             def ask(self, numbers, method, *arguments):
                 if method.__name__ == query:
                     asked.append(query)
