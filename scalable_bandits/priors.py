@@ -14,7 +14,7 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments import empirical_covariance
 from scalable_bandits.kernels import Covariance, Kernel, TemporalDecay
-from scalable_bandits.kernels.mixed import with_categories
+from scalable_bandits.kernels.structured import with_categories
 from scalable_bandits.spaces import FiniteSpace, Space
 from scalable_bandits.specification import Specification
 

@@ -1,14 +1,14 @@
 """Kernels: prior covariance of the function at two points."""
 
 from scalable_bandits.kernels.base import Kernel as Kernel
-from scalable_bandits.kernels.mixed import Hamming as Hamming
-from scalable_bandits.kernels.mixed import OnDimensions as OnDimensions
 from scalable_bandits.kernels.stationary import RBF as RBF
 from scalable_bandits.kernels.stationary import Matern as Matern
 from scalable_bandits.kernels.stationary import RationalQuadratic as RationalQuadratic
 from scalable_bandits.kernels.structured import Constant as Constant
 from scalable_bandits.kernels.structured import Covariance as Covariance
+from scalable_bandits.kernels.structured import Hamming as Hamming
 from scalable_bandits.kernels.structured import Linear as Linear
+from scalable_bandits.kernels.structured import OnDimensions as OnDimensions
 from scalable_bandits.kernels.structured import Periodic as Periodic
 from scalable_bandits.kernels.structured import TemporalDecay as TemporalDecay
 

@@ -15,7 +15,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.kernels import Kernel
-from scalable_bandits.kernels.mixed import with_categories
+from scalable_bandits.kernels.structured import with_categories
 from scalable_bandits.policies.base import Best, Observations, Policy
 from scalable_bandits.policies.confidence import Confidence
 from scalable_bandits.policies.contradiction import FIRST_CHECK, AllMeasured, ContradictedModel, contradiction

@@ -10,8 +10,7 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.randomness import derived_seed
 from scalable_bandits.spaces.base import Bounds, FiniteSpace, Space, frozen_bounds
-from scalable_bandits.spaces.grid import Grid
-from scalable_bandits.spaces.points import Points
+from scalable_bandits.spaces.finite import Grid, Points
 
 
 def sobol(dimension: int, count: int, seed: int) -> Floats:

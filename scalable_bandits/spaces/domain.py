@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.spaces.base import FiniteSpace, Indices, Space, availability
-from scalable_bandits.spaces.points import Points
+from scalable_bandits.spaces.finite import Points
 
 Mask = NDArray[np.bool_]
 

@@ -17,10 +17,10 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.randomness import derived_seed
 from scalable_bandits.spaces.base import SPREAD, FiniteSpace, Indices
+from scalable_bandits.spaces.finite import Points, frozen_points
 from scalable_bandits.spaces.named import NamedSpace
 from scalable_bandits.spaces.parameters import Parameter
 from scalable_bandits.spaces.parameters_from import from_configspace, read_toml, to_parameters, to_toml
-from scalable_bandits.spaces.points import Points, frozen_points
 
 MOST_ANSWERS = 10_000  # largest number of answers of `where` that are kept
 LISTED = 10_000_000  # combinations of values that are listed

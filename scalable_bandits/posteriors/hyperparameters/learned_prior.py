@@ -15,7 +15,7 @@ import numpy as np
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel, Matern
-from scalable_bandits.kernels.mixed import with_categories
+from scalable_bandits.kernels.structured import with_categories
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal
 from scalable_bandits.spaces import Space
 
