@@ -14,7 +14,7 @@ import string
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -177,16 +177,6 @@ def _words(value: Any) -> tuple[str, ...]:
     return words
 
 
-def _names(word: str) -> Iterator[str]:
-    """Iterate over the names in braces in a word; ValueError if braces are not paired or hold more than a name."""
-    for _, name, layout, conversion in string.Formatter().parse(word):
-        if name is None:
-            continue
-        if layout or conversion or not name:
-            raise ValueError(f"{{{name}{layout and ':'}{layout}}}")
-        yield name
-
-
 @attrs.frozen(eq=True, slots=False)
 class Command(Specification):
     """Function of a setting that runs a program, without a shell, and returns the number that it prints.
@@ -235,8 +225,11 @@ class Command(Specification):
         found: list[str] = []
         for word in self.command:
             try:
-                found += _names(word)
-            except ValueError as error:
+                for _, name, layout, conversion in string.Formatter().parse(word):
+                    if name is not None and (layout or conversion or not name):
+                        raise ValueError(f"{{{name}{layout and ':'}{layout}}}")
+                    found += [] if name is None else [name]
+            except ValueError as error:  # also where braces are not paired
                 checks.refuse("command", word, f"names in braces, and {{{{ and }}}} for braces ({error})")
         return found
 

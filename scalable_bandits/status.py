@@ -221,11 +221,10 @@ def check(place: Any) -> list[Check]:
         found += [Check(str(place), parts)] if parts else []
         if found and "://" in str(place):  # runs below a URL are not listed
             return found
-    return found + [Check(_name_of(run), list(check_run(run))) for run in runs_in(place)]
-
-
-def _name_of(place: Any) -> str:
-    return str(place) if isinstance(place, str | Path) else locate(place).name
+    for run in runs_in(place):
+        name = str(run) if isinstance(run, str | Path) else locate(run).name
+        found.append(Check(name, list(check_run(run))))
+    return found
 
 
 def check_study(place: Any) -> Iterator[Part]:
