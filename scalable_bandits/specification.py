@@ -204,7 +204,7 @@ def _of_mappings(stored: Mapping[str, Any], given: Mapping[str, Any], name: str,
                 lines += [f"{inside}{key}: stored {_shown(old, missing)}, given {_shown(new, missing)}"]
         elif key in getattr(kind, "by_name", ()) and isinstance(old, Mapping) and isinstance(new, Mapping):
             lines += _of_mappings(old, new, f"{inside}{key}", by_name=True)
-            if key in kind.in_order and set(old) == set(new) and list(old) != list(new):  # a point has no names
+            if set(old) == set(new) and list(old) != list(new):  # a point has no names
                 lines += [f"{inside}{key}: stored in the order {', '.join(old)}; given: {', '.join(new)}"]
         else:
             lines += differences(old, new, f"{inside}{key}")
@@ -325,8 +325,7 @@ class Specification(ABC):  # noqa: B024 - subclasses declare their own abstract 
     """Base class of specifications: conversion to and from dicts."""
 
     __slots__ = ()
-    by_name: ClassVar[frozenset[str]] = frozenset()  # parameters that are dicts with names of the user's as keys
-    in_order: ClassVar[frozenset[str]] = frozenset()  # those of them whose order means something
+    by_name: ClassVar[frozenset[str]] = frozenset()  # parameters that are dicts, in order, with names of the user's
     identified: ClassVar[frozenset[str]] = frozenset()  # parameters with values of the user's, all told apart
     runs_programs: ClassVar[bool] = False  # whether it is made by `from_dict` of its own class alone
 

@@ -6,7 +6,7 @@ A store has one ticket for each candidate, whose result is the list of the folds
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any, NamedTuple
 
 import attrs
@@ -129,13 +129,11 @@ class CandidateSearch:
 
     def _asked(self, counter: int) -> Setting | None:
         """Return the setting that the policy asks for, or one that has not been evaluated; None if none is left."""
-        try:
+        with suppress(AllFailed):
             setting: Any = self.policy.ask()
-        except AllFailed:
-            return self._unseen(counter)
-        if self._key(setting) not in self._seen:
-            return dict(setting)
-        self.policy.abandon(setting)
+            if self._key(setting) not in self._seen:
+                return dict(setting)
+            self.policy.abandon(setting)
         return self._unseen(counter)
 
     def _unseen(self, counter: int) -> Setting | None:

@@ -236,9 +236,6 @@ class Range(Parameter):
             checks.refuse(name, value, f"{self.allowed}; the nearest is {nearest!r}")
         return number
 
-    def value(self, number: float) -> float:
-        return round(number) if self.whole else float(number)
-
     def _unscaled(self, coordinates: Floats, low: float, high: float) -> Floats:
         """Return the numbers (k,) at places (k,) between two ends, on the parameter's scale."""
         if self.log:
@@ -313,6 +310,9 @@ class Real(Range):
     low: float = attrs.field(kw_only=False, converter=checks.to_float, validator=checks.number)
     high: float = attrs.field(kw_only=False, converter=checks.to_float, validator=checks.number)
 
+    def value(self, number: float) -> float:
+        return float(number)
+
 
 @attrs.frozen(kw_only=True, repr=False)
 class Integer(Range):
@@ -344,6 +344,9 @@ class Integer(Range):
 
     low: int = attrs.field(kw_only=False, converter=_to_whole, validator=_whole)
     high: int = attrs.field(kw_only=False, converter=_to_whole, validator=_whole)
+
+    def value(self, number: float) -> int:
+        return round(number)
 
 
 # ---- one of several values
@@ -432,9 +435,6 @@ class Choice(Parameter):
     def value(self, number: float) -> Any:
         return self.values[round(number)]
 
-    def lengthscale(self, length: float) -> str:
-        return f"{length * self._steps:.3g} {'steps' if self.ranked else 'differences'}"
-
     def encode(self, numbers: Floats) -> Floats:
         return np.asarray(numbers, dtype=np.float64) / self._steps
 
@@ -473,6 +473,9 @@ class Ordinal(Choice):
 
     ranked: ClassVar[bool] = True
 
+    def lengthscale(self, length: float) -> str:
+        return f"{length * self._steps:.3g} steps"
+
 
 @attrs.frozen(kw_only=True, repr=False)
 class Categorical(Choice):
@@ -496,6 +499,9 @@ class Categorical(Choice):
     >>> sb.Categorical(["sqrt", "log2", None]).count
     3
     """
+
+    def lengthscale(self, length: float) -> str:
+        return f"{length:.3g} differences"
 
 
 @attrs.frozen(kw_only=True, repr=False)

@@ -60,7 +60,6 @@ class SearchSpace(NamedSpace):
     """
 
     by_name: ClassVar[frozenset[str]] = frozenset(["parameters"])
-    in_order: ClassVar[frozenset[str]] = frozenset(["parameters"])
     identified: ClassVar[frozenset[str]] = frozenset(["where"])
 
     _parameters: tuple[tuple[str, Parameter], ...] = attrs.field(converter=to_parameters)
