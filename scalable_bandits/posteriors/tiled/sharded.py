@@ -41,7 +41,6 @@ from scalable_bandits.spaces import FiniteSpace, Indices
 BY_TILE = ("window_rows",)  # entries of the state whose first dimension is that of the tiles
 BY_CANDIDATE = ("mean", "variance")  # entries whose first dimension is that of the candidates
 ROWS = "folded_rows."  # prefix of the entries with the folded rows, one for each tile
-OF_A_SHARD = (*BY_TILE, *BY_CANDIDATE, "floored")  # entries that differ between shards, besides the folded rows
 
 
 class Finalist(NamedTuple):
@@ -174,10 +173,6 @@ class TilesShard(Tiles):
         """Return `covariances` of any positions with the h candidates held here, (k, h)."""
         return self.covariances(positions, folded, in_window)[:, self.held_span]
 
-    def state_here(self) -> State:
-        """Return the entries (...,) of the state that differ between shards."""
-        return {name: value for name, value in self.state().items() if name in OF_A_SHARD or name.startswith(ROWS)}
-
 
 class TilesSource:
     """Source of the shards of a space; see `placement.py`.
@@ -235,7 +230,7 @@ def shard_state(state: State, tile_size: int, first: int, stop: int) -> State:
 
 
 def joined_state(states: Sequence[State]) -> State:
-    """Join the states (...,) of all shards, in the order of their tiles."""
+    """Join the entries (...,) that differ between shards, in the order of their tiles."""
     joined = {name: np.concatenate([state[name] for state in states]) for name in (*BY_CANDIDATE, *BY_TILE)}
     rows = {name: value for state in states for name, value in state.items() if name.startswith(ROWS)}
     return {**joined, **rows, **arrays(floored=sum(int(state["floored"]) for state in states))}
@@ -369,7 +364,7 @@ class ShardedTiles(Tiles):
     # ---- state
 
     def state(self) -> State:
-        joined = joined_state(self._shards.ask(self._every_shard, TilesShard.state_here))
+        joined = joined_state(self._shards.ask(self._every_shard, TilesShard.state))
         return {**super().state(), **joined, "floored": joined["floored"] + self._floored_before}
 
     def restore(self, state: State) -> None:
