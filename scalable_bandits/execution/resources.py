@@ -45,19 +45,14 @@ traffic = Traffic()
 _collected, _collecting = -math.inf, 0.0  # when cycles of objects were last looked for, and how long that took
 
 
-def resident_memory() -> int:
-    """Return the bytes that this process has in memory."""
-    import psutil
-
-    return int(psutil.Process().memory_info().rss)
-
-
 def forget_peak() -> int:
     """Let `peak_memory` count from now on, where the system can; return the bytes that this process has in memory.
 
     What is free already is given back to the system first, so that it is counted when it is used again. Cycles of
     objects are looked for in a tenth of the time at most, as that takes long where there are many objects.
     """
+    import psutil
+
     global _collected, _collecting
     began = time.monotonic()
     if began - _collected > 9.0 * _collecting:
@@ -68,7 +63,7 @@ def forget_peak() -> int:
         ctypes.CDLL(None).malloc_trim(0)
     if _FORGET.exists():
         _FORGET.write_text("5")
-    return resident_memory()
+    return int(psutil.Process().memory_info().rss)
 
 
 def peak_memory() -> int:

@@ -122,11 +122,6 @@ def _target(name: str, given: Any) -> Target:
     return Target(Categorical(labels), name, dict(zip(labels, values, strict=True)))
 
 
-def labelled(targets: Mapping[str, Target]) -> dict[str, list[Any]]:
-    """Return the values that have labels, by the name of their parameter in the space."""
-    return {name: list(target.labelled.values()) for name, target in targets.items() if target.labelled is not None}
-
-
 def _is_plain(value: Any) -> bool:
     """Return whether a store can keep a value, and a space can compare it."""
     return value is None or (isinstance(value, str | int | float) and value == value)  # NaN is not equal to itself

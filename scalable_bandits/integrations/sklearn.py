@@ -29,7 +29,7 @@ from sklearn.utils.validation import _check_method_params
 from scalable_bandits import checks, identity
 from scalable_bandits.execution.connect import connect
 from scalable_bandits.integrations.candidate_search import CandidateSearch, Fold
-from scalable_bandits.integrations.param_distributions import ParameterMap, labelled
+from scalable_bandits.integrations.param_distributions import ParameterMap
 from scalable_bandits.policies import GPEI, Policy
 from scalable_bandits.posteriors.placement import threads_of
 from scalable_bandits.runs.evaluations import Evaluations
@@ -324,7 +324,8 @@ class BanditSearchCV(BaseSearchCV):
         if objective is None and hasattr(data.scorers, "_scorers"):  # the first of several scores is maximised
             objective = next(iter(data.scorers._scorers))
         parts = {"X": data.X, "y": data.y, "folds": data.folds, **params}
-        values = labelled(parameters.targets)  # a space knows no more of them than a short text
+        targets = parameters.targets.items()  # a space knows no more of labelled values than a short text
+        values = {name: list(target.labelled.values()) for name, target in targets if target.labelled is not None}
         found: dict[str, Any] = described({**plain, "objective": objective, **({"values": values} if values else {})})
         return {**found, "data": {k: joblib.hash(v) for k, v in parts.items()}}
 
