@@ -356,12 +356,9 @@ class Lengthscaled(Kernel):
     """
 
     learned: ClassVar[tuple[str, ...]] = ("lengthscale",)
+    stationary: ClassVar[bool] = True
 
     lengthscale: float | tuple[float, ...] = attrs.field(default=1.0, converter=_lengthscales)
-
-    @property
-    def stationary(self) -> bool:
-        return True
 
     def diagonal(self, X: Floats) -> Floats:
         return np.ones(len(X))

@@ -81,12 +81,9 @@ class Linear(Lengthscaled):
     """
 
     learned: ClassVar[tuple[str, ...]] = ("lengthscale", "bias")
+    stationary: ClassVar[bool] = False
 
     bias: float = attrs.field(default=0.0, converter=checks.to_float, validator=checks.nonnegative, kw_only=True)
-
-    @property
-    def stationary(self) -> bool:
-        return False
 
     def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
         numba_kernels.inner_products(X, Z, self.inverse(X.shape[1]), self.bias, out)
@@ -119,9 +116,7 @@ class Constant(Kernel):
     [[3.0, 2.0], [2.0, 3.0]]
     """
 
-    @property
-    def stationary(self) -> bool:
-        return True
+    stationary: ClassVar[bool] = True
 
     def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
         out[:] = 1.0
@@ -245,9 +240,7 @@ class Hamming(Lengthscaled):
         If a lengthscale is not positive.
     """
 
-    @property
-    def stationary(self) -> bool:
-        return False
+    stationary: ClassVar[bool] = False
 
     def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
         numba_kernels.mismatches(X, Z, self.inverse(X.shape[1]), out)

@@ -257,12 +257,9 @@ class Arms(FiniteSpace):
     """
 
     has_coordinates: ClassVar[bool] = False
+    dimension: ClassVar[int] = 1
 
     count: int = attrs.field(converter=checks.to_int, validator=checks.whole(1))
-
-    @property
-    def dimension(self) -> int:
-        return 1
 
     @property
     def size(self) -> int:

@@ -519,8 +519,6 @@ class Boolean(Categorical):
         If `when` is not a dict of names and values.
     """
 
-    values: tuple[Any, ...] = attrs.field(init=False, default=(False, True), eq=_typed)
+    allowed: ClassVar[str] = "True or False"
 
-    @property
-    def allowed(self) -> str:
-        return "True or False"
+    values: tuple[Any, ...] = attrs.field(init=False, default=(False, True), eq=_typed)
