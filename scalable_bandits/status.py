@@ -18,7 +18,7 @@ from scalable_bandits.store.check import Part, check_run
 from scalable_bandits.store.locations import COMMITTED, METADATA, locate
 from scalable_bandits.studies.growth import runs_of
 from scalable_bandits.studies.notes import FILE, Notes
-from scalable_bandits.studies.stored import StudyStore, study_copies, study_record
+from scalable_bandits.studies.stored import StudyResults, study_copies, study_record
 
 _ASIDE = re.compile(r"\.(damaged|recovering)\d*$")  # names of files set aside
 
@@ -122,7 +122,7 @@ def study_progress(place: Any) -> tuple[int, int]:
     runs = runs_of(record)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # `check` and the next `run` say what is damaged
-        store = StudyStore(place, record)
+        store = StudyResults(record, place)
         return sum(not store.lacks(run, rounds) for run, rounds in runs.items()), len(runs)
 
 

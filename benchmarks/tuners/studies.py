@@ -97,8 +97,8 @@ def tasks_of(study: Study, replicates: int, cases: Sequence[str] | None = None) 
     def problem_at(case: str, horizon: int, values: Mapping[str, Any]) -> Any:
         return study.build(study.replicate(case, 0, horizon, study.seed, study.data, values))
 
-    whole = layout.lay_out(problem_at, study.cases, study.labels, study.axes, study.horizons[-1])
-    chosen = whole.chosen(layout.LayoutChoice(cases, None, {})).cases
+    choice = layout.LayoutChoice(cases, None, {})
+    chosen = layout.lay_out(problem_at, study.cases, study.labels, study.axes, study.horizons[-1], choice).cases
     for number in range(replicates):
         yield from (Task(study, each.label, each.name, dict(each.values), number) for each in chosen)
 

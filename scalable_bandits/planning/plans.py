@@ -20,7 +20,7 @@ from scalable_bandits.policies import Policy
 from scalable_bandits.posteriors.blas import blas_threads
 from scalable_bandits.posteriors.placement import cores
 from scalable_bandits.studies import Problem, Study
-from scalable_bandits.studies.layout import Layout, LayoutChoice, lay_out, wider
+from scalable_bandits.studies.layout import Layout, LayoutChoice, lay_out
 from scalable_bandits.studies.runs import uniform_regret
 
 STORED_SECONDS = 0.1  # seconds that a store adds to a run, because of fsync
@@ -129,14 +129,15 @@ def plan(
     where = f"local:{cores()}" if on is None else on
     resolve(where)
     given = study.horizon if horizon is None else horizon
-    known, folder = wider(study.axes, axes or {}), study.data if data is None else data
+    folder = study.data if data is None else data
 
     def problem_at(case: str, rounds: int, values: Mapping[str, Any]) -> Problem:
         with blas_threads():
             return study.build(study.replicate(case, 0, rounds, study.seed, folder, values))
 
-    choice = LayoutChoice(cases, policies, axes or {})
-    layout = lay_out(problem_at, study.cases, study.labels, known, given, choice).chosen(choice)
+    layout = lay_out(
+        problem_at, study.cases, study.labels, study.axes, given, LayoutChoice(cases, policies, axes or {})
+    )
     rows, repeats = _pilots(layout, problem_at, count, seconds)
     alone = max(counts) == 1 and not any(row.found.exchanges for row in rows)
     machine = Machine() if alone else _measured(where, repeats)

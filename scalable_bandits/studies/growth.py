@@ -16,6 +16,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from scalable_bandits.runs.thinning import Thinning
+from scalable_bandits.spaces import Indices
 from scalable_bandits.specification import differences
 
 LISTS = ("cases", "policies")  # name, values and folder by label, in the order in which a dataset shows them
@@ -69,6 +71,18 @@ def shape_of(record: Mapping[str, Any]) -> tuple[int, int, int]:
         Record of the study.
     """
     return len(record["cases"]), len(record["policies"]), record["replicates"]
+
+
+def kept_rounds(record: Mapping[str, Any]) -> Indices:
+    """Return the rounds (k,) that a study keeps.
+
+    Parameters
+    ----------
+    record
+        Record of the study.
+    """
+    last = record[HORIZON]
+    return Thinning(record.get(KEEP, "all"), (*record.get(HORIZONS, ()), last)).rounds(1, last + 1)
 
 
 def runs_of(record: Mapping[str, Any]) -> dict[tuple[int, int, int], int]:

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import attrs
 
 from scalable_bandits import checks
-from scalable_bandits.runs.thinning import Keep, Thinning, default
-from scalable_bandits.spaces import Indices, Space
+from scalable_bandits.runs.thinning import Keep, default
+from scalable_bandits.spaces import Space
 from scalable_bandits.specification import differences, nearest, specify
 from scalable_bandits.studies.growth import (
     ABSENT,
@@ -76,7 +76,7 @@ def checked_axes(given: Any) -> dict[str, tuple[Value, ...]]:
     return {name: tuple(values) for name, values in given.items()}
 
 
-def wider(axes: Mapping[str, Sequence[Value]], given: Mapping[str, Sequence[Value]]) -> dict[str, tuple[Value, ...]]:
+def _wider(axes: Mapping[str, Sequence[Value]], given: Mapping[str, Sequence[Value]]) -> dict[str, tuple[Value, ...]]:
     """Return the axes of a study with all values that are wanted, too; those that are numbers in ascending order.
 
     Raises
@@ -136,13 +136,15 @@ class Layout:
     Attributes
     ----------
     cases, policies
-        Those at one value of each axis that they depend on; policies at their horizons, too.
+        Those that are chosen, at one value of each axis that they depend on; policies at their horizons, too.
+    order
+        Labels of all cases and policies of the study, in their order.
+    axes
+        Values of each axis; at the first is played what does not depend on it.
     horizons
         Horizons in ascending order.
     several
         Whether the study has a list of horizons.
-    start
-        First value of each axis, at which is played what does not depend on it.
     absent
         Label of the case and name of the policy, of each pair that is not played since the problem lacks the policy.
     spaces
@@ -151,9 +153,10 @@ class Layout:
 
     cases: tuple[Variant, ...]
     policies: tuple[Variant, ...]
+    order: Mapping[str, Sequence[str]]
+    axes: Mapping[str, Sequence[Value]]
     horizons: tuple[int, ...]
     several: bool
-    start: Mapping[str, Value]
     absent: frozenset[tuple[str, str]]
     spaces: Mapping[str, Mapping[str, Space]]
 
@@ -170,16 +173,12 @@ class Layout:
 
     def values(self, case: Variant, policy: Variant) -> dict[str, Value]:
         """Return the values of all axes in a run."""
-        given = {**self.start, **case.values, **policy.values}
-        return {name: given[name] for name in self.start}
+        given = {**case.values, **policy.values}
+        return {name: given.get(name, values[0]) for name, values in self.axes.items()}
 
     def rounds(self, policy: Variant) -> int:
         """Return the number of rounds that a policy plays."""
         return int(policy.values.get(HORIZON, self.horizons[-1]))
-
-    def chosen(self, choice: LayoutChoice) -> Layout:
-        """Return the layout with the cases and policies that are chosen; ValueError if there is no such one."""
-        return attrs.evolve(self, cases=choice.of("cases", self.cases), policies=choice.of("policies", self.policies))
 
 
 class _Described(NamedTuple):
@@ -197,31 +196,32 @@ def _described(problem: Problem) -> _Described:
 
 
 def lay_out(
-    problem_at: ProblemAt, cases: Sequence[str], labels: Sequence[str] | None,
-    axes: Mapping[str, Sequence[Value]], horizon: int | Sequence[int], choice: LayoutChoice = EVERYTHING,
+    problem_at: ProblemAt, cases: Sequence[str], labels: Sequence[str] | None, axes: Mapping[str, Sequence[Value]],
+    horizon: int | Sequence[int], choice: LayoutChoice = EVERYTHING,
 ) -> Layout:  # fmt: skip
-    """Return what a study plays.
+    """Return what is played of a study.
 
     Parameters
     ----------
     problem_at
         Function that makes the problem of a case's first replicate.
     cases, labels
-        Names of the cases and of the policies; all policies of the problems if None.
+        Names of the study's cases and policies; all policies of the problems if None.
     axes
-        Values of each axis by its name.
+        Values of each axis of the study by its name.
     horizon
         Horizon, or a list of them: policies that depend on the horizon are played at each, under names of their own.
     choice
-        What will be played. Which policies are absent is not seen of the other cases, whose problems are not made (but
-        for the first values of all axes).
+        What is played. Which policies are absent is not seen of the other cases, whose problems are not made (but for
+        the first values of all axes).
 
     Raises
     ------
     ValueError
-        If nothing depends on an axis, or no problem has a policy of one of the names.
+        If nothing depends on an axis, no problem has a policy of one of the names, or nothing has a chosen name.
     """
-    horizons, start = checked_horizons(HORIZON, horizon), {name: values[0] for name, values in axes.items()}
+    axes, horizons = _wider(axes, choice.axes), checked_horizons(HORIZON, horizon)
+    start = {name: values[0] for name, values in axes.items()}
     several = isinstance(horizon, list | tuple)
 
     def described(rounds: int, values: Mapping[str, Value]) -> dict[str, _Described]:
@@ -232,29 +232,30 @@ def lay_out(
     of_policies: dict[str, dict[str, Sequence[Value]]] = {}
     for axis, values in axes.items():
         for value in values[1:]:  # two values may mean the same, such as two numbers of arms of one grid
-            dependent, names = _dependent(first, described(horizons[0], {**start, axis: value}))
-            if dependent or names:
+            dependent, moved = _dependent(first, described(horizons[0], {**start, axis: value}))
+            if dependent or moved:
                 break
         else:
             checks.refuse(f"axes.{axis}", list(values), "an axis on which an environment or a policy depends")
         for case in (case for case in cases if case in dependent):
             of_cases[case][axis] = values
-        for name in names:
+        for name in moved:
             of_policies.setdefault(name, {})[axis] = values
-    found = tuple(_at_all_values(of_cases))
-    wanted = choice.of("cases", found)
+    known = {"cases": list(_at_all_values(of_cases))}
+    wanted = choice.of("cases", known["cases"])
     spaces = {}
     for one in reversed(wanted):  # the first last: it is played first, and is still there then
         made = problem_at(one.name, horizons[0], {**start, **one.values}).policies
         spaces[one.label] = {name: policy.space for name, policy in made.items()}
-    known = _named(labels, reversed(spaces.values()))
+    names = _named(labels, reversed(spaces.values()))
     if several:
-        dependent, names = _dependent(first, described((*horizons, horizons[0] + 1)[1], start))
-        for name in known if dependent else names:
+        dependent, moved = _dependent(first, described((*horizons, horizons[0] + 1)[1], start))
+        for name in names if dependent else moved:
             of_policies.setdefault(name, {})[HORIZON] = horizons
-    policies = tuple(_at_all_values({name: of_policies.get(name, {}) for name in known}))
-    absent = frozenset((case, name) for case, made in spaces.items() for name in known if name not in made)
-    return Layout(found, policies, horizons, several, start, absent, spaces)
+    known["policies"] = list(_at_all_values({name: of_policies.get(name, {}) for name in names}))
+    order = {name: [one.label for one in every] for name, every in known.items()}
+    absent = frozenset((case, name) for case, made in spaces.items() for name in names if name not in made)
+    return Layout(wanted, choice.of("policies", known["policies"]), order, axes, horizons, several, absent, spaces)
 
 
 def _dependent(one: Mapping[str, _Described], other: Mapping[str, _Described]) -> tuple[set[str], set[str]]:
@@ -286,8 +287,9 @@ def _at_all_values(axes_of: Mapping[str, Mapping[str, Sequence[Value]]]) -> Iter
 
 
 def check_longer(
-    problem_at: ProblemAt, stored: Mapping[str, Any], given: Mapping[str, Any], start: Mapping[str, Value], place: str
-) -> None:
+    problem_at: ProblemAt, stored: Mapping[str, Any], given: Mapping[str, Any], axes: Mapping[str, Sequence[Value]],
+    place: str,
+) -> None:  # fmt: skip
     """Refuse a horizon longer than a store's if its runs cannot go on from where they ended.
 
     Parameters
@@ -296,8 +298,8 @@ def check_longer(
         Function that makes the problem of a case's first replicate.
     stored, given
         Records of the study with the shorter and with the longer horizon.
-    start
-        First value of each axis.
+    axes
+        Values of each axis.
     place
         Name of the store.
     """
@@ -305,7 +307,7 @@ def check_longer(
     names = [one.name for one in variants(stored, "policies") if HORIZON not in one.values and one.name not in of_each]
     lines: list[str] = []
     for case in variants(stored, "cases") if names else ():
-        values = {**start, **case.values}
+        values = {**{name: of_axis[0] for name, of_axis in axes.items()}, **case.values}
         short, long = (_described(problem_at(case.name, record[HORIZON], values)) for record in (stored, given))
         lines += differences(short.environment, long.environment, f"{case.label}, environment")
         for name in dict.fromkeys(names):
@@ -320,9 +322,3 @@ def keep_of(keep: Keep, horizon: int, stored: Mapping[str, Any] | None) -> Keep:
     """Return which rounds a study keeps: if it does not say, those that its store does, or what `simulate` would."""
     usual = default(horizon) if stored is None else stored.get(KEEP, "all")
     return usual if keep is None else keep
-
-
-def kept_rounds(record: Mapping[str, Any]) -> Indices:
-    """Return the rounds (k,) that a study keeps."""
-    last = record[HORIZON]
-    return Thinning(record.get(KEEP, "all"), (*record.get(HORIZONS, ()), last)).rounds(1, last + 1)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scalable_bandits.store.checkpoints import load_arrays, save_arrays
 from scalable_bandits.store.layout import WHOLE, count_document
 from scalable_bandits.store.locations import Location
-from scalable_bandits.studies.growth import HORIZON, LISTS, variants
+from scalable_bandits.studies.growth import HORIZON, LISTS, kept_rounds, variants
 
 RUN = tuple[int, int, int]  # numbers of a run's case, policy and replicate
 UNIFORM = "uniform_regret"
@@ -24,6 +24,7 @@ FILE = f"{COMPLETE}/notes.npz"
 SECONDS = "seconds"
 PLAYS = "plays"
 ELAPSED = "elapsed"  # series over `marks` instead of all rounds
+ROUND = "t"  # series of a run that keeps some rounds only: their numbers
 PER_DECADE = 10  # marks for every factor of ten
 
 
@@ -57,8 +58,8 @@ class Notes:
     ----------
     arrays
         By name: regret of uniform play (cases, replicates) a round, in units of y; durations of the runs and what else
-        they took (cases, policies, replicates); further series (cases, policies, replicates, horizon). NaN where a
-        number is unknown, as is the duration of a run that is not recorded as complete.
+        they took (cases, policies, replicates); series (cases, policies, replicates, kept rounds). NaN where a number
+        is unknown, as is the duration of a run that is not recorded as complete.
     plays
         Number of plays (cases, policies, replicates) by the name of the prior.
     lost
@@ -68,11 +69,14 @@ class Notes:
     ----------
     record
         Record of the study.
+    series
+        Fill values, by name, of the series that the notes have because the runs have no stores.
     """
 
-    def __init__(self, record: Mapping[str, Any]):
+    def __init__(self, record: Mapping[str, Any], series: Mapping[str, Any] | None = None):
         self._record = record
-        self.arrays: dict[str, NDArray[Any]] = {UNIFORM: self._empty(UNIFORM, 2), SECONDS: self._empty(SECONDS, 3)}
+        self.arrays: dict[str, NDArray[Any]] = {n: self._empty(n, 4, fill) for n, fill in (series or {}).items()}
+        self.arrays |= {UNIFORM: self._empty(UNIFORM, 2), SECONDS: self._empty(SECONDS, 3)}
         self.plays: dict[str, NDArray[Any]] = {}
         self.lost = False
 
@@ -82,15 +86,21 @@ class Notes:
         before = self.arrays[SECONDS][run]
         if not self.lost or np.isnan(before):  # otherwise the run was only read again
             self.arrays[SECONDS][run] = summary.seconds + np.nan_to_num(before)  # it may go on to a longer horizon
-        for name, values in summary.series.items():
-            self.arrays.setdefault(name, self._empty(name, 4))[run][: len(values)] = values
+        series = dict(summary.series)
+        rounds = series.pop(ROUND, None)
+        for name, values in series.items():
+            whole = rounds is None or name == ELAPSED
+            places = slice(len(values)) if whole else kept_rounds(self._record).searchsorted(rounds)
+            if name not in self.arrays:
+                self.arrays[name] = self._empty(name, 4)
+            self.arrays[name][run][places] = values
         for known, numbers in ((self.plays, summary.plays), (self.arrays, summary.costs)):
             for name, number in numbers.items():
                 known.setdefault(name, self._empty(name, 3))[run] = number
 
-    def _empty(self, name: str, count: int) -> NDArray[Any]:
+    def _empty(self, name: str, count: int, fill: float = np.nan) -> NDArray[Any]:
         """Return an array without values, of so many dimensions."""
-        return np.full([len(each) for each in _dimensions(self._record, name, count)], np.nan)
+        return np.full([len(each) for each in _dimensions(self._record, name, count)], fill)
 
     # ---- on disk
 
@@ -142,6 +152,6 @@ class Notes:
 
 def _dimensions(record: Mapping[str, Any], name: str, count: int) -> list[Any]:
     """Return what the dimensions of an array of the notes stand for: folders, replicates, rounds."""
-    last = marks(record[HORIZON]) if name == ELAPSED else range(record[HORIZON])
+    last = marks(record[HORIZON]) if name == ELAPSED else kept_rounds(record)
     found = [*([one.folder for one in variants(record, each)] for each in LISTS), range(record["replicates"]), last]
     return found[::2][:2] if name == UNIFORM else found[:count]

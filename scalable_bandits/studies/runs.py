@@ -25,8 +25,8 @@ from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.store import StoreError, StoreLocked
 from scalable_bandits.studies.costs import COPIED, Meter
 from scalable_bandits.studies.growth import Value
-from scalable_bandits.studies.notes import ELAPSED, RUN, RunSummary
-from scalable_bandits.studies.stored import ROUND, SERIES, TOTAL, StudyInMemory, StudyStore
+from scalable_bandits.studies.notes import ELAPSED, ROUND, RUN, RunSummary
+from scalable_bandits.studies.stored import SERIES, TOTAL, StudyResults
 
 if TYPE_CHECKING:
     import xarray
@@ -219,8 +219,7 @@ class RunTask(NamedTuple):
 
 
 def play_all(
-    name: str, player: Player, tasks: Sequence[RunTask], total: int, results: StudyInMemory | StudyStore, on: Any,
-    progress: bool,
+    name: str, player: Player, tasks: Sequence[RunTask], total: int, results: StudyResults, on: Any, progress: bool,
 ) -> dict[str, str]:  # fmt: skip
     """Play runs and keep their results.
 
@@ -276,5 +275,5 @@ def play_all(
                     else:
                         submit(task, failures + 1)
         finally:
-            results.close()
+            results.write()
     return failed

@@ -26,58 +26,59 @@ from scalable_bandits.store.ledger import is_signed, sign
 from scalable_bandits.store.locations import METADATA, Location, locate
 from scalable_bandits.store.observations import ObservationStore
 from scalable_bandits.studies import growth
-from scalable_bandits.studies.notes import ELAPSED, FILE, PLAYS, RUN, SECONDS, UNIFORM, Notes, RunSummary, marks
+from scalable_bandits.studies.notes import ELAPSED, FILE, PLAYS, ROUND, RUN, SECONDS, UNIFORM, Notes, RunSummary, marks
 
 if TYPE_CHECKING:
     import xarray
 
 SERIES = {"regret": np.nan, "candidate": -1, "width": np.nan, "information_gain": np.nan}  # fill values by series
 TOTAL = "cumulative_regret"  # one more series, if a study keeps some rounds only
-ROUND = "t"  # series of a run of such a study: the numbers of its rounds
 DIMENSIONS = ("case", "policy", "replicate", "round")
 STUDY_ATTRIBUTES = ("kind", "schema", "id", "digest")  # attributes that every study has
 APART = 1.0  # shortest time, in seconds, between two writes of the notes
 
 
-class StudyStore:
-    """Group of a study in a store.
+class StudyResults:
+    """Results of a study: in a store, a group with a store for each run; else in memory.
 
     Parameters
     ----------
-    place
-        Folder or URL.
     record
         Description of the study; `study_record` returns that of an existing group.
+    place
+        Folder or URL; None: in memory.
     """
 
-    def __init__(self, place: str | Path, record: Mapping[str, Any]):
+    def __init__(self, record: Mapping[str, Any], place: str | Path | None = None):
+        self.record, self.shape, self.place, self._study = dict(record), growth.shape_of(record), place, ""
+        self._notes = Notes(record, series_of(record) if place is None else None)
+        self._written = self._write_seconds = 0.0  # time of the last write of the notes, and its duration
+        if place is None:
+            return
         self.place = place if "://" in str(place) else Path(place).absolute()  # workers run in other folders
-        self.record = dict(record)
-        self.shape = growth.shape_of(record)
         self._location = locate(place)
         self._names = [[one.folder for one in growth.variants(record, name)] for name in growth.LISTS]
-        self._notes = Notes(record)
-        self._written = self._write_seconds = 0.0  # time of the last write of the notes, and its duration
-        found = _find(self._location)
-        self._study = found.get("id", "")
+        self._study = _find(self._location).get("id", "")
         problems = self._notes.load(self._location, self._study) if self._study else []
         if problems:
             text = f"{'; '.join(problems)}: their numbers are left out until the study is run again"
             checks.warn(f"store {place}: {text}")
 
     @classmethod
-    def take_up(cls, place: str | Path, record: Mapping[str, Any], order: Mapping[str, Iterable[str]]) -> StudyStore:
+    def take_up(
+        cls, record: Mapping[str, Any], order: Mapping[str, Iterable[str]], place: str | Path | None
+    ) -> StudyResults:
         """Make the group of a study, or continue with an existing one, which may grow.
 
         Parameters
         ----------
-        place
-            Folder or URL.
         record
             Description of the study. It may have other cases and policies than the stored one, more replicates, and a
             longer horizon.
         order
             Order in which the dataset has cases and policies.
+        place
+            Folder or URL; None: in memory.
 
         Raises
         ------
@@ -88,19 +89,21 @@ class StudyStore:
         StoreDamaged
             If both copies of its attributes are damaged.
         """
-        stored = cls.find(place)
+        stored = None if place is None else cls.find(place)
         lines = [] if stored is None else growth.disagreements(stored, record)
         if lines:
             listed = "\n  ".join(lines)
             hint = "it has another study: name another store for this one. Differences:"
             raise SpecificationDiffers(f"store {place}: {hint}\n  {listed}")
-        study = cls(place, growth.grown(stored, record, order))
+        study = cls(growth.grown(stored, record, order), place)
         study._study = study._study or uuid.uuid4().hex[:16]
-        study._write()
+        study.write()
         return study
 
-    def _write(self) -> None:
+    def write(self) -> None:
         """Write the groups, the notes and, last, the attributes."""
+        if self.place is None:
+            return
         began = time.monotonic()
         attributes = {"kind": "study", "schema": SCHEMA, "id": self._study, **self.record}
         signed = sign(json.loads(json.dumps(attributes)))
@@ -123,13 +126,15 @@ class StudyStore:
         return stored
 
     def place_of(self, run: RUN) -> str | None:
-        """Return the folder or URL of a run's store."""
+        """Return the folder or URL of a run's store; None in memory."""
+        if self.place is None:
+            return None
         case, policy, number = run
         return f"{str(self.place).rstrip('/')}/{self._names[0][case]}/{self._names[1][policy]}/{number:04d}"
 
     def lacks(self, run: RUN, count: int) -> bool:
-        """Return whether a run has fewer rounds than `count` in its store, or no notes."""
-        if self._notes.lost or np.isnan(self._notes.arrays[SECONDS][run]):
+        """Return whether a run has fewer rounds than `count` in its store, or no store, or no notes."""
+        if self.place is None or self._notes.lost or np.isnan(self._notes.arrays[SECONDS][run]):
             return True
         try:
             found = ObservationStore.open(self.place_of(run))
@@ -143,20 +148,19 @@ class StudyStore:
         """Record the results of a run that its own store does not have."""
         self._notes.keep(run, summary)
         if time.monotonic() - self._written > max(APART, 10.0 * self._write_seconds):
-            self._write()
+            self.write()
 
-    def close(self) -> None:
-        """Write the notes."""
-        self._write()
+    def dataset(self) -> xarray.Dataset:
+        """Return the study over the kept rounds; NaN (candidate: -1) where rounds are missing.
 
-    def dataset(self, rounds: NDArray[Any]) -> xarray.Dataset:
-        """Return the study as a lazy dataset, one chunk for each run; NaN (candidate: -1) where rounds are missing.
-
-        Parameters
-        ----------
-        rounds
-            Rounds (k,) that it has, ascending.
+        Of a store the dataset is lazy, with one chunk for each run.
         """
+        rounds = growth.kept_rounds(self.record)
+        series = {} if self.place is None else self._lazy(rounds)
+        return _dataset(self.record, rounds, series, self._notes)
+
+    def _lazy(self, rounds: NDArray[Any]) -> dict[str, Any]:
+        """Return dask arrays of the series, which read the stores of the runs."""
         import dask.array
 
         places = np.empty(self.shape, dtype=object)
@@ -169,49 +173,7 @@ class StudyStore:
             empty = np.full(len(rounds), fill, kind)
             read = functools.partial(_read, places, name, empty, rounds if growth.KEEP in self.record else None)
             series[name] = dask.array.map_blocks(read, chunks=chunks, dtype=kind, meta=np.empty((0,) * 4, kind))
-        return study_dataset(self.record, rounds, series, self._notes)
-
-
-class StudyInMemory:
-    """Study without a store, with the methods of `StudyStore`.
-
-    Parameters
-    ----------
-    record
-        Description of the study.
-    rounds
-        Rounds (k,) that are kept, ascending.
-    """
-
-    def __init__(self, record: Mapping[str, Any], rounds: NDArray[Any]):
-        self.record = dict(record)
-        self._rounds, shape = rounds, (*growth.shape_of(record), len(rounds))
-        self._series = {name: np.full(shape, fill) for name, fill in series_of(record).items()}
-        self._notes = Notes(record)
-
-    def place_of(self, run: RUN) -> str | None:
-        """Return None: the run has no store."""
-        return None
-
-    def lacks(self, run: RUN, count: int) -> bool:
-        """Return True: nothing has been played."""
-        return True
-
-    def keep(self, run: RUN, summary: RunSummary) -> None:
-        """Record the results of a run."""
-        series = summary.series
-        places: Any = slice(len(series["regret"])) if ROUND not in series else self._rounds.searchsorted(series[ROUND])
-        for name, array in self._series.items():
-            array[run][places] = series[name]
-        more = {name: values for name, values in series.items() if name not in (*self._series, ROUND, TOTAL)}
-        self._notes.keep(run, summary._replace(series=more))
-
-    def close(self) -> None:
-        """Do nothing."""
-
-    def dataset(self, rounds: NDArray[Any]) -> xarray.Dataset:
-        """Return the study as a dataset over the kept rounds; NaN (candidate: -1) where rounds are missing."""
-        return study_dataset(self.record, rounds, self._series, self._notes)
+        return series
 
 
 def _read(
@@ -303,22 +265,10 @@ def series_of(record: Mapping[str, Any]) -> dict[str, Any]:
     return {**SERIES, TOTAL: np.nan} if growth.KEEP in record else SERIES
 
 
-def study_dataset(
+def _dataset(
     record: Mapping[str, Any], rounds: NDArray[Any], series: Mapping[str, Any], notes: Notes
 ) -> xarray.Dataset:
-    """Return the dataset of a study.
-
-    Parameters
-    ----------
-    record
-        Record of the study.
-    rounds
-        Rounds (k,) that are kept.
-    series
-        Arrays over `DIMENSIONS`, by name.
-    notes
-        Notes of the study.
-    """
+    """Return the dataset of a study, given its kept rounds (k,) and the series, over `DIMENSIONS`, of its stores."""
     import xarray
 
     variables: dict[str, Any] = {name: (DIMENSIONS, array) for name, array in series.items()}

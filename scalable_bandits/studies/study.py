@@ -22,7 +22,7 @@ from scalable_bandits.studies import files, layout
 from scalable_bandits.studies.growth import AXES, HORIZON, KEEP, LISTS, SPACES, TABLES, Value
 from scalable_bandits.studies.layout import checked_axes, checked_horizons
 from scalable_bandits.studies.runs import Player, Problem, Replicate, RunTask, StudyIncomplete, play_all
-from scalable_bandits.studies.stored import StudyInMemory, StudyStore, study_record
+from scalable_bandits.studies.stored import StudyResults, study_record
 from scalable_bandits.studies.summary import Comparison
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ class Study:
         record = study_record(place)
         if record is None:
             raise FileNotFoundError(f"store: there is no study in {place}")
-        return StudyStore(place, record).dataset(layout.kept_rounds(record))
+        return StudyResults(record, place).dataset()
 
     def run(
         self,
@@ -288,7 +288,6 @@ class Study:
         StudyIncomplete, ClusterError, SpecificationDiffers
             If runs failed twice (all others are complete); if the cluster is lost; if the store has another study.
         """
-        known, choice = layout.wider(self.axes, axes or {}), layout.LayoutChoice(cases, policies, axes or {})
         data, horizon = _default(data, self.data), _default(horizon, self.horizon)
         count = checks.integer("replicates", _default(replicates, self.replicates), 1)
         horizons = checked_horizons("horizon", horizon)
@@ -297,7 +296,7 @@ class Study:
         on, store = _default(on, self.on), _default(store, self.store)
         if on is not None:
             resolve(on)  # refuse an invalid executor or store before anything is made
-        stored = None if store is None else StudyStore.find(store)
+        stored = None if store is None else StudyResults.find(store)
         from_all = self.series is not None or self.published is not None  # computed from all rounds
         keep = layout.keep_of("all" if from_all else self.keep, horizons[-1], stored)
         play = Player(self.build, self.series, keep, horizons, self.timed, self.name)
@@ -305,31 +304,27 @@ class Study:
         def problem_at(case: str, rounds: int, values: Mapping[str, Value]) -> Problem:
             return play.problem(self.replicate(case, 0, rounds, seed, data, values))
 
-        whole = layout.lay_out(problem_at, self.cases, self.labels, known, horizon, choice)
-        chosen = whole.chosen(choice)
+        choice = layout.LayoutChoice(cases, policies, axes or {})
+        chosen = layout.lay_out(problem_at, self.cases, self.labels, self.axes, horizon, choice)
         record = {
-            **self._attributes(seed, known), **chosen.record, "replicates": count,
+            **self._attributes(seed, chosen.axes), **chosen.record, "replicates": count,
             "data": None if data is None else str(data), **({} if keep == "all" else {KEEP: keep}),
         }  # fmt: skip
-        results: StudyInMemory | StudyStore
-        if store is None:
-            results = StudyInMemory(record, layout.kept_rounds(record))
-        else:
-            if stored is not None and stored[HORIZON] < record[HORIZON]:
-                layout.check_longer(problem_at, stored, record, whole.start, str(store))
-            if self.specification is None:  # of a study file, the tables are compared
-                record[SPACES] = specify(chosen.spaces)[0]
-            results = StudyStore.take_up(store, record, whole.record)
+        if stored is not None and stored[HORIZON] < record[HORIZON]:
+            layout.check_longer(problem_at, stored, record, chosen.axes, str(store))
+        if store is not None and self.specification is None:  # of a study file, the tables are compared
+            record[SPACES] = specify(chosen.spaces)[0]
+        results = StudyResults.take_up(record, chosen.order, store)
         every = self._tasks(results, chosen, count, seed, data)
         tasks = [task for task in every if results.lacks(task.run, task.replicate.horizon)]
         failed = play_all(self.name, play, tasks, len(every), results, on, progress)
-        found = results.dataset(layout.kept_rounds(results.record))
+        found = results.dataset()
         if failed:
             raise StudyIncomplete(self.name, failed, found, store is not None)
         return found
 
     def _tasks(
-        self, results: StudyInMemory | StudyStore, chosen: layout.Layout, count: int, seed: int, data: Path | None
+        self, results: StudyResults, chosen: layout.Layout, count: int, seed: int, data: Path | None
     ) -> list[RunTask]:
         """Return the chosen runs, those of one replicate of a case together."""
         cases, policies = (list(results.record[name]) for name in LISTS)

@@ -15,7 +15,7 @@ from scalable_bandits.cli import app
 from scalable_bandits.store import SpecificationDiffers
 from scalable_bandits.studies import Problem, Replicate, Study
 from scalable_bandits.studies.files import text
-from scalable_bandits.studies.stored import StudyStore, study_record
+from scalable_bandits.studies.stored import StudyResults, study_record
 
 LINE = {"type": "Grid", "bounds": [[0.0, 1.0]], "shape": 20}
 FILE: dict[str, Any] = {
@@ -143,7 +143,7 @@ def test_names_of_folders_stay(tmp_path: Path) -> None:
         result = Study.from_dict({**given, "policies": some}).run(store=place)
         record = study_record(place)
         assert record is not None
-        store = StudyStore(place, record)
+        store = StudyResults(record, place)
         for i, label in enumerate(record["policies"]):
             assert folders.setdefault(label, store.place_of((0, i, 0))) == store.place_of((0, i, 0))
     assert len(set(folders.values())) == 5
