@@ -145,24 +145,6 @@ def bests(result: xarray.Dataset, case: str, policy: str, horizon: int | None = 
     return rounds, np.minimum.accumulate(np.where(whole, regret, np.nan), axis=1)  # NaN stays NaN
 
 
-def outcomes(result: xarray.Dataset, case: str, policy: str, horizon: int) -> Floats:
-    """Return the regrets (replicates,) of one label at a horizon, by which the study compares policies.
-
-    These are the regrets of the best points if the study's measure is "best", and else the cumulative regrets, in units
-    of y; NaN where a run is not finished or the number is not known.
-
-    Parameters
-    ----------
-    result
-        Result of `Study.run` or `Study.open`.
-    case, policy
-        Labels of the case and the policy.
-    horizon
-        Last round.
-    """
-    return _of_runs(result, BEST if measure_of(result) == BEST else REGRET, case, policy, horizon)
-
-
 def measure_of(result: xarray.Dataset) -> str:
     """Return the measure of a study: "cumulative", "average" or "best".
 
@@ -282,7 +264,7 @@ def _over_rounds(result: xarray.Dataset, quantity: str) -> list[Curve]:
                 x, values = series(result, case, labels[max(labels)])
             else:
                 x = np.array(sorted(labels))
-                values = np.stack([_of_runs(result, quantity, case, labels[at]) for at in x], axis=1)
+                values = np.stack([of_runs(result, quantity, case, labels[at]) for at in x], axis=1)
             found += _curve(case, name, x, values)
     return found
 
@@ -320,8 +302,8 @@ def _over_axis(result: xarray.Dataset, quantity: str, over: str) -> list[Curve]:
     numbers = numeric_axes(result)
     if over not in numbers:
         checks.refuse("over", over, f"'round', or an axis of numbers: {', '.join(numbers) or 'this study has none'}")
-    of_runs = [str(n) for n, each in result.data_vars.items() if each.dims == ("case", "policy", "replicate")]
-    known = [REGRET, BEST, *of_runs]
+    costs = [str(n) for n, each in result.data_vars.items() if each.dims == ("case", "policy", "replicate")]
+    known = [REGRET, BEST, *costs]
     if quantity not in known:
         checks.refuse("quantity", quantity, f"one of {', '.join(known)}")
     cases = _groups(result, "case", over)
@@ -333,7 +315,7 @@ def _over_axis(result: xarray.Dataset, quantity: str, over: str) -> list[Curve]:
                 continue  # the axis is not theirs
             pairs = [(x if numbers[over] == "case" else z, c, p) for x, c in members for z, p in labels]
             pairs.sort(key=lambda pair: pair[0])
-            values = np.stack([_of_runs(result, quantity, c, p) for _, c, p in pairs], axis=1)
+            values = np.stack([of_runs(result, quantity, c, p) for _, c, p in pairs], axis=1)
             found += _curve(case, policy, [pair[0] for pair in pairs], values)
     return found
 
@@ -355,8 +337,20 @@ def _groups(result: Any, dimension: str, over: str) -> dict[str, list[tuple[floa
     return found
 
 
-def _of_runs(result: Any, quantity: str, case: str, policy: str, horizon: int | None = None) -> NDArray[Any]:
-    """Return a quantity (replicates,) of the runs of one label, NaN of those that are not finished."""
+def of_runs(result: Any, quantity: str, case: str, policy: str, horizon: int | None = None) -> NDArray[Any]:
+    """Return a quantity (replicates,) of the runs of one label, NaN of those that are not finished.
+
+    Parameters
+    ----------
+    result
+        Result of `Study.run` or `Study.open`.
+    quantity
+        As in `curves` over an axis.
+    case, policy
+        Labels of the case and the policy.
+    horizon
+        Last round of regrets; that of the policy if not given.
+    """
     if quantity in (REGRET, BEST):
         return (bests if quantity == BEST else totals)(result, case, policy, horizon)[1][:, -1]
     return np.asarray(result[quantity].sel(case=case, policy=policy).values)

@@ -9,11 +9,12 @@ import numpy as np
 from scalable_bandits import checks
 from scalable_bandits.analysis.curves import (
     BEST,
+    REGRET,
     bests,
     horizons_of,
     labels_of,
     measure_of,
-    outcomes,
+    of_runs,
     policies_of,
     totals,
 )
@@ -131,10 +132,6 @@ def spread(values: Floats, level: float = LEVEL) -> Spread:
     return Spread(mean, error, mean - half, mean + half)
 
 
-def _numbers(found: Spread) -> tuple[float, float, float, float]:
-    return float(found.mean), float(found.standard_error), float(found.low), float(found.high)
-
-
 def means(result: xarray.Dataset, level: float = LEVEL) -> list[Mean]:
     """Return the mean regrets of a study at each horizon, best policy first, policies without finished runs last.
 
@@ -182,8 +179,8 @@ def _means(result: xarray.Dataset, case: str, horizon: int, level: float) -> lis
         start, earlier = (int(rounds[before - 1]), regret[:, before - 1]) if before else (0, np.zeros(len(regret)))
         tail = float((regret[:, -1] - earlier).mean()) / (horizon - start)
         fraction = average / of_uniform if of_uniform else float("nan")
-        rates = average, tail, fraction
-        found.append(Mean(case, policy, horizon, len(regret), *_numbers(total), *rates, *_numbers(of_best)[:2]))
+        numbers = map(float, (*total, average, tail, fraction, *of_best[:2]))
+        found.append(Mean(case, policy, horizon, len(regret), *numbers))
     if measure_of(result) == BEST:
         return sorted(found, key=lambda row: (not row.runs, np.isnan(row.best), np.nan_to_num(row.best), row.regret))
     return sorted(found, key=lambda row: (np.isnan(row.regret), row.regret))
@@ -223,8 +220,8 @@ def differences(result: xarray.Dataset, against: str | None = None, level: float
                 pairs = last[policy][c] - last[other][c]
                 pairs = pairs[np.isfinite(pairs)]
                 if len(pairs):
-                    numbers, wins = _numbers(spread(pairs, level)), float((pairs < 0.0).mean())
-                    rows.append(Difference(case, policy, horizon, other, len(pairs), *numbers, wins))
+                    numbers = map(float, (*spread(pairs, level), (pairs < 0.0).mean()))
+                    rows.append(Difference(case, policy, horizon, other, len(pairs), *numbers))
     return rows
 
 
@@ -342,9 +339,10 @@ def wins(result: xarray.Dataset, against: str, tie: float = 0.0) -> list[Wins]:
 def _regrets(result: xarray.Dataset, horizon: int) -> dict[str, Floats]:
     """Return the regrets (cases, replicates) of the policies that play up to a horizon; NaN where one did not."""
     cases, count = [str(case) for case in result["case"].values], result.sizes["replicate"]
+    quantity = BEST if measure_of(result) == BEST else REGRET
     found: dict[str, Floats] = {}
     for row, case in enumerate(cases):
         for policy, label in labels_of(result, case, horizon).items():
             regrets = found.setdefault(policy, np.full((len(cases), count), np.nan))
-            regrets[row] = outcomes(result, case, label, horizon)
+            regrets[row] = of_runs(result, quantity, case, label, horizon)
     return {policy: found[policy] for policy in policies_of(result) if policy in found}

@@ -66,8 +66,8 @@ class Recorder(Protocol):
     def tells(self, candidates: Indices, points: Floats, values: Floats, noise: Floats | None) -> None:
         """Record observations, before the policy learns them."""
 
-    def failed(self, candidate: int, point: Floats, error: str, pending: Sequence[int]) -> None:
-        """Record that the evaluation of a candidate, at a point (d,), failed; `pending` are the candidates left."""
+    def failed(self, candidate: int, point: Floats, error: str) -> None:
+        """Record that the evaluation of a candidate, at a point (d,), failed, before the policy learns it."""
 
     def told(self) -> None:
         """Note that the policy has learned the observations of the last `tells`."""
@@ -460,7 +460,7 @@ class Policy(AbstractContextManager[Any]):
                 candidate = int(self._number_points(points)[0])
                 left = self._pending.settled(candidate)
                 if self._recorder is not None:
-                    self._recorder.failed(candidate, points[0], error, left.numbers)
+                    self._recorder.failed(candidate, points[0], error)
             except BaseException:
                 vars(self).update(parts)
                 raise

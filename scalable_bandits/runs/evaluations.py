@@ -27,7 +27,7 @@ from scalable_bandits.policies.measurements import LARGEST
 from scalable_bandits.policies.pending import AllFailed
 from scalable_bandits.runs.interrupts import Interrupts
 from scalable_bandits.spaces import Indices
-from scalable_bandits.tickets import BULK, OPEN, Ticket
+from scalable_bandits.tickets import BULK, Ticket
 
 if TYPE_CHECKING:
     from scalable_bandits.runs.checkpointing import Checkpoints
@@ -89,9 +89,9 @@ class Evaluations:
     ):
         self.policy, self.store, self._checkpoints = policy, store, checkpoints
         self.earlier = 0
-        self.tickets: dict[int, Ticket] = {}
         self.open: dict[int, Ticket] = {}
         self._all_tickets = store is None or store.kept
+        self.tickets: dict[int, Ticket] = {} if self._all_tickets else self.open
         self._given = 0  # number of tickets so far
         self._call = calls + 1  # number of the next `tell`
         self._learning: list[Ticket] = []  # tickets of the `tell` that the policy is learning
@@ -100,8 +100,9 @@ class Evaluations:
         # Ticket of the next `tell`, and more of its fields.
         self._ending: tuple[int | None, dict[str, Any]] = (None, {})
         if store is not None:
+            self._given = store.given
             self._take([store.tickets[number] for number in sorted(store.tickets)])
-            self._given, self.earlier = store.given, sum(ticket.call == 0 for ticket in store.tickets.values())
+            self.earlier = sum(ticket.call == 0 for ticket in store.tickets.values())
         policy._record_to(self)
 
     def __enter__(self) -> Self:
@@ -216,7 +217,7 @@ class Evaluations:
         self._save(tickets, columns)
         self._learning = tickets
 
-    def failed(self, candidate: int, point: Floats, error: str, pending: Sequence[int]) -> None:
+    def failed(self, candidate: int, point: Floats, error: str) -> None:
         mine, fields = self._ending
         waiting = (ticket for ticket in self.open.values() if ticket.candidate == candidate)
         ticket = (next(waiting, None) or self._new(0, candidate, point)) if mine is None else self.tickets[mine]
@@ -270,14 +271,9 @@ class Evaluations:
         """Take over tickets that are new or have changed."""
         for ticket in changed:
             self._given = max(self._given, ticket.number + 1)
-            if ticket.state not in OPEN:
-                self.open.pop(ticket.number, None)
-            else:
-                self.open[ticket.number] = ticket
-            if self._all_tickets or ticket.state in OPEN:
-                self.tickets[ticket.number] = ticket
-            else:
-                self.tickets.pop(ticket.number, None)
+            self.tickets[ticket.number] = self.open[ticket.number] = ticket
+            if ticket.final:
+                del self.open[ticket.number]
 
 
 @attrs.frozen

@@ -139,7 +139,7 @@ class Play:
         best = environment.optimum(t, given) if moving else self._optimum
         with self.interrupts.shield():
             policy.observe(candidate, y)
-            series.add_round(candidate, y, value, best - value, width, gain)
+            series.add(1, candidate, y, value, best - value, width, gain)
 
     def _play_block(self, t: int, series: Series) -> bool:
         """Play some rounds from t on in a compiled loop; return whether there is one for them."""
@@ -184,13 +184,6 @@ class Series:
         for column, value in zip(self._arrays, values, strict=True):
             column[self.done : self.done + count] = value
         self.done += count
-
-    def add_round(self, *values: float) -> None:
-        """Add a round, with a value for each column."""
-        i = self.done
-        played, ys, fs, regrets, widths, gains = self._arrays
-        played[i], ys[i], fs[i], regrets[i], widths[i], gains[i] = values
-        self.done = i + 1
 
     def columns(self) -> dict[str, Any]:
         """Return the columns (done,) by name."""

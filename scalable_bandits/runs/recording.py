@@ -24,7 +24,7 @@ from scalable_bandits.store import (
     SpecificationDiffers,
     StoredRun,
 )
-from scalable_bandits.store.layout import CHUNK, check_room
+from scalable_bandits.store.layout import check_room
 from scalable_bandits.store.locations import locate
 
 UNDESCRIBED = (
@@ -52,7 +52,6 @@ def open_run(
     parts: Mapping[str, Any],
     planned: int | None,
     durability: Durability,
-    chunk: int = CHUNK,
     *,
     settings: Mapping[str, Any] | None = None,
     rows: int | None = None,
@@ -71,8 +70,8 @@ def open_run(
         Specifications that make the run, by name.
     planned
         Planned number of rounds; None if it is open.
-    durability, chunk
-        When rounds are durable, and how many are in a chunk: as in `ObservationStore.create`.
+    durability
+        When rounds are durable, as in `ObservationStore.create`.
     settings
         Attributes of the run that may change.
     rows
@@ -101,7 +100,7 @@ def open_run(
     except FileNotFoundError:
         check_room(location, fields, needed, argument)
         return ObservationStore.create(
-            location, fields, specification=given, planned=planned, durability=durability, inputs=inputs, chunk=chunk,
+            location, fields, specification=given, planned=planned, durability=durability, inputs=inputs,
             attributes={
                 "kind": kind, "version": __version__, **({} if settings is None else {"settings": dict(settings)}),
             },

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 import functools
 import time
 from collections.abc import Mapping, Sequence
@@ -23,7 +22,6 @@ from scalable_bandits.store import Durability, Field, ObservationStore, StoreDam
 from scalable_bandits.store.rows import Columns
 
 BLOCK_ROUNDS, BLOCK_SECONDS = 262_144, 0.25  # at most, between two writes
-COMPARED_ROWS = 16_384  # read at a time
 SUM = "cumulative_regret"
 
 
@@ -114,12 +112,9 @@ class StoredSimulation:
         if not done and checkpoints.of_another_version():
             text = f"its checkpoint is of another version of the package: all {last:,} rounds are played again"
             checks.warn(f"store {store.location.name}: {text}")
-        self._row = bisect.bisect_right(range(len(store)), done, key=self._round_in)
+        self._stored = store.read(names=[thinning.ROUND])[thinning.ROUND]
+        self._compared = int(self._stored.searchsorted(done, "right"))
         return checkpoints
-
-    def _round_in(self, row: int) -> int:
-        """Return the number of the round in a row of the store, counted from 0."""
-        return int(self.store.read(row, row + 1, [thinning.ROUND])[thinning.ROUND][0])
 
     def _play(self, checkpoints: Checkpoints, advance: Advance) -> None:
         """Play all rounds up to the horizon, and those up to the last stored one."""
@@ -152,24 +147,19 @@ class StoredSimulation:
 
     def _compare(self, kept: Columns) -> None:
         """Raise StoreError if rounds that were played again are not those in the store."""
-        last = int(kept[thinning.ROUND].max(initial=0))
-        while self._row < len(self.store):
-            rows = self.store.read(self._row, self._row + COMPARED_ROWS)
-            count = int((rows[thinning.ROUND] <= last).sum())
-            _, here, there = np.intersect1d(kept[thinning.ROUND], rows[thinning.ROUND][:count], return_indices=True)
-            for name in ("candidate", "y", SUM):
-                differing = kept[name][here] != rows[name][there]
-                if differing.any():
-                    t = int(kept[thinning.ROUND][here[differing.argmax()]])
-                    raise StoreError(
-                        f"store {self.store.location.name}: its round {t:,} was another one when it was played again: "
-                        "the function or the availability sets are not the same at every call, or this machine or "
-                        "version rounds differently. Not all rounds are stored, so that the run cannot be continued "
-                        "here; name another store for a new one"
-                    )
-            self._row += count
-            if count < COMPARED_ROWS:
-                return
+        last = int(self._stored.searchsorted(kept[thinning.ROUND].max(initial=0), "right"))
+        rows, self._compared = self.store.read(self._compared, last), max(self._compared, last)
+        _, here, there = np.intersect1d(kept[thinning.ROUND], rows[thinning.ROUND], return_indices=True)
+        for name in ("candidate", "y", SUM):
+            differing = kept[name][here] != rows[name][there]
+            if differing.any():
+                t = int(kept[thinning.ROUND][here[differing.argmax()]])
+                raise StoreError(
+                    f"store {self.store.location.name}: its round {t:,} was another one when it was played again: the "
+                    "function or the availability sets are not the same at every call, or this machine or version "
+                    "rounds differently. Not all rounds are stored, so that the run cannot be continued here; name "
+                    "another store for a new one"
+                )
 
     # ---- for checkpoints
 

@@ -22,6 +22,7 @@ import pytest
 import zarr.storage
 
 import scalable_bandits as sb
+from scalable_bandits.policies.pending import PendingPoints
 from scalable_bandits.posteriors.exact import dense
 from scalable_bandits.posteriors.tiled import tiles
 from scalable_bandits.runs import checkpointing, recording, stored_simulation
@@ -224,8 +225,8 @@ class Kept:
     def told(self):
         pass
 
-    def failed(self, candidate, point, error, pending):
-        self.asked(pending)
+    def failed(self, candidate, point, error):
+        self.asked(PendingPoints(self.pending).settled(candidate).numbers)
 
     def columns(self):
         """Return the columns that a recording's store has."""
@@ -242,7 +243,7 @@ def shrink(work, patch):
     for module, name in itertools.product((tiles, dense), ("TILE", "WINDOW", "COLUMN_MULTIPLE")):
         if hasattr(module, name):
             patch.setattr(module, name, 64 if name == "TILE" else 16)
-    patch.setattr(recording, "open_run", functools.partial(recording.open_run, chunk=work.chunk))
+    patch.setattr(ObservationStore, "create", functools.partial(ObservationStore.create, chunk=work.chunk))
     patch.setattr(stored_simulation, "BLOCK_ROUNDS", work.every)
     if work.kind == "simulate":
         patch.setattr(observations, "BLOCK_SECONDS", 0.01)

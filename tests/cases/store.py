@@ -94,7 +94,7 @@ def create(place, rounds=0, durability="round", **given):
 
 def shrink(patch):
     """Chunks and blocks so small that a short run has several."""
-    patch.setattr(recording, "open_run", functools.partial(recording.open_run, chunk=CHUNK))
+    patch.setattr(ObservationStore, "create", functools.partial(ObservationStore.create, chunk=CHUNK))
     patch.setattr(stored_simulation, "BLOCK_ROUNDS", 7)
     patch.setattr(recording, "REPLAY_BLOCK", 11)
 
