@@ -29,10 +29,10 @@ from scalable_bandits.analysis.exponents import Power as Power
 from scalable_bandits.analysis.exponents import all_exponents as all_exponents
 from scalable_bandits.analysis.exponents import exponent as exponent
 from scalable_bandits.analysis.exponents import exponents as exponents
-from scalable_bandits.analysis.importance import Importance as Importance
-from scalable_bandits.analysis.importance import importance as importance
-from scalable_bandits.analysis.slices import Slice as Slice
-from scalable_bandits.analysis.slices import slices as slices
+from scalable_bandits.analysis.parameters import Importance as Importance
+from scalable_bandits.analysis.parameters import Slice as Slice
+from scalable_bandits.analysis.parameters import importance as importance
+from scalable_bandits.analysis.parameters import slices as slices
 from scalable_bandits.analysis.tables import Difference as Difference
 from scalable_bandits.analysis.tables import Mean as Mean
 from scalable_bandits.analysis.tables import Rank as Rank

@@ -1,4 +1,4 @@
-"""Figures over rounds: regret, coverage, time per round."""
+"""Figures over rounds and over the axes of studies: regret, coverage, time; growth with fitted exponents."""
 
 from __future__ import annotations
 
@@ -7,24 +7,37 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from scalable_bandits import checks
-from scalable_bandits.analysis import DECADE, Coverage, Times, exponent, spread
-from scalable_bandits.analysis import curves as study_curves
+from scalable_bandits import analysis, checks
+from scalable_bandits.analysis import DECADE, Coverage, Times, exponent, horizons_of, numeric_axes, spread
 from scalable_bandits.analysis.curves import BEST, REGRET, Curve, case_of, policies_of, totals
+from scalable_bandits.analysis.exponents import MISFIT, spaced
 from scalable_bandits.checks import Floats
-from scalable_bandits.plots import style
-from scalable_bandits.plots.style import COLOURS, POINTS, axes, line, plain, tidy
+from scalable_bandits.plots.style import COLOURS, POINTS, axes, legend, line, logarithmic, panels, plain, rows, tidy
 from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.spaces import Indices
 
 if TYPE_CHECKING:
     import xarray
 
+
 FEW = 4  # runs; fewer are drawn one by one, without a band
 APART = 8.0  # factor between regrets from which on their axis is logarithmic
 LABELS = {"cumulative": "cumulative regret", "average": "average regret", BEST: "regret of the best point"}
+UNITS = {  # axis label of each quantity, and factor to its unit
+    "elapsed": ("seconds since round 10", 1.0),
+    "seconds": ("seconds of the run", 1.0),
+    "round_seconds": ("time per round, median (ms)", 1e3),
+    "round_seconds_99": ("time per round, 99 % (ms)", 1e3),
+    "peak_memory": ("peak memory (MB)", 1e-6),
+    "peak_memory_of_workers": ("peak memory of workers (MB)", 1e-6),
+    "bytes_sent": ("bytes sent (MB)", 1e-6),
+}
+QUANTITIES = ("round_seconds", "peak_memory", "messages")  # over an axis, beside regret
+
+Expected = Mapping[str, Mapping[str, Mapping[str, float]]]  # exponents by axis, quantity and policy
 
 T = TypeVar("T")
 
@@ -61,7 +74,7 @@ def _of_runs(runs: Mapping[str, Trajectory], best: bool) -> dict[int, Curve]:
 def _of_study(result: Any, case: str | None, quantity: str) -> dict[int, Curve]:
     """Return the regret curves of the policies that have finished runs of a case, by the policy's number."""
     case, found, names = case_of(result, case), {}, list(policies_of(result))
-    for one in study_curves(result.sel(case=[case]), quantity):
+    for one in analysis.curves(result.sel(case=[case]), quantity):
         drawn = np.unique(np.searchsorted(one.x, _rounds(int(one.x[-1]))))
         found[names.index(one.policy)] = one._replace(x=one.x[drawn], values=one.values[:, drawn])
     return found
@@ -136,7 +149,7 @@ def regret_curves(
     last = max((int(one.x[-1]) for one in curves.values()), default=2)
     ax.set_xlim(*((1, last) if last > 1 else (0.5, 1.5)))
     if which is not None:  # the axis of the regret begins a little below the means
-        style.logarithmic(ax, which)
+        logarithmic(ax, which)
         ax.set_ylim(bottom=(0.3 if best else 0.03) * float(seen[seen > 0.0].min()))
     elif not (seen < 0.0).any():
         ax.set_ylim(bottom=0.0)
@@ -208,7 +221,7 @@ def coverage(found: Coverage | Mapping[str, Coverage], ax: Axes | None = None) -
         ax.plot(one.round, one.normal, color=colour, linewidth=1.6, linestyle=":", label=f"{before}1.96 deviations")
     ax.axhline(0.95, color="black", linewidth=0.8, linestyle="--")
     ax.text(0.995, 0.945, "0.95", transform=ax.get_yaxis_transform(), ha="right", va="top", fontsize=8)
-    style.logarithmic(ax, "x")
+    logarithmic(ax, "x")
     ax.set_ylim(min(0.5, ax.get_ylim()[0]), 1.02)
     ax.legend(frameon=False, loc="lower right")
     return tidy(ax, "round", "share of the candidates\nat which f is inside")
@@ -239,7 +252,7 @@ def time_per_round(
     ax = axes(ax)
     for number, (label, one) in enumerate(drawn.items()):
         ax.plot(one.round, 1e3 * one.seconds, label=plain(label), marker="o", markersize=3, **line(number))
-    style.logarithmic(ax)
+    logarithmic(ax)
     if any(drawn):
         ax.legend(frameon=False)
     return tidy(ax, "round", "time per round (ms)")
@@ -264,7 +277,147 @@ def _times_of_study(result: Any, case: str | None, ax: Axes | None) -> Axes:
             ax.plot([max(low, 0.0), high], [row, row], color="black", linewidth=1.2)
         ax.annotate(f"{mean:.3g}", (max(mean, high if np.isfinite(high) else mean), row), (5, 0),
                     textcoords="offset points", va="center", fontsize=9)  # fmt: skip
-    style.rows(ax, labels)
+    rows(ax, labels)
     ax.margins(x=0.12)
     ax.set_xlim(left=0.0)
     return tidy(ax, "time per round (ms): mean over runs, 95 % confidence interval", grid="x")
+
+
+def scaling(
+    result: xarray.Dataset, quantity: str = "regret", over: str = "round", case: str | None = None,
+    ax: Axes | None = None, *, span: str | None = None, expected: Mapping[str, float] | None = None,
+) -> Axes:  # fmt: skip
+    """Draw a quantity of each policy over rounds or an axis on logarithmic axes, with a fitted power law.
+
+    Solid: mean over the runs; the band has all runs. Dotted: the fit, over the range that it was fitted to, unless it
+    misses the mean by a factor of more than two; its exponent [95 % interval, bootstrap over runs] is in the legend.
+    Thin and grey: the expected slope, through the curve's end.
+
+    Parameters
+    ----------
+    result
+        Result of `Study.run` or `Study.open`.
+    quantity, over
+        What is drawn over what, as in `analysis.curves`.
+    case
+        Case, without the value of the axis. Default: the only one.
+    ax
+        Axes to draw on. Default: those of a new figure.
+    span
+        Fitted range, "last decade" or "whole". Default: the last decade of rounds, or the whole axis.
+    expected
+        Exponents of the theory by policy.
+
+    Raises
+    ------
+    ValueError
+        If the study has no such quantity, axis or case.
+
+    Examples
+    --------
+    >>> import scalable_bandits as sb
+    >>> study = sb.Study.load("janz2020-table1")
+    >>> result = study.run(replicates=2, horizon=100, cases=["d = 1"], policies=["IGP-UCB"])
+    >>> sb.plots.scaling(result, "elapsed").get_xscale()
+    'log'
+    """
+    known = analysis.curves(result, quantity, over)
+    apart = over != "round" and any(one.x[0] <= 0.0 for one in known)  # side by side, for want of a logarithm
+    cases = list(dict.fromkeys(one.case for one in known))
+    case = cases[0] if case is None and len(cases) == 1 else case
+    if case not in cases:
+        checks.refuse("case", case, f"one of {', '.join(cases)}")
+    ax = axes(ax)
+    names, (label, factor) = list(policies_of(result)), UNITS.get(quantity, (quantity.replace("_", " "), 1.0))
+    fitted = None if apart else span or ("last decade" if over == "round" else "whole")
+    for one in known:
+        if one.case == case:
+            number = names.index(one.policy) if one.policy in names else len(ax.lines)
+            scaled = one._replace(values=factor * one.values)
+            if apart:
+                shown = dict.fromkeys(f"{x:g}" for x in one.x)
+                ax.set_xticks(range(len(shown)), list(shown))
+                scaled = scaled._replace(x=np.arange(len(one.x), dtype=np.float64))
+            _draw_fitted(scaled, number, fitted, over, ax, (expected or {}).get(one.policy))
+    logarithmic(ax, "y" if apart else "both")
+    unit = result.attrs.get("unit", "units of y")
+    return tidy(ax, over, f"cumulative regret\n({unit})" if quantity == "regret" else label)
+
+
+def _draw_fitted(one: Curve, number: int, span: str | None, over: str, ax: Axes, slope: float | None) -> None:
+    """Draw the curve of one policy, its fit and the expected slope."""
+    drawn, look = _thinned(one), line(number)
+    mean = drawn.values.mean(axis=0)
+    fitted = exponent(one.x, one.values, span) if span is not None else None
+    name = plain(one.policy)
+    if fitted is not None and fitted.misfit <= MISFIT:
+        interval = f" [{fitted.low:.2f}, {fitted.high:.2f}]" if np.isfinite(fitted.low) else ""
+        name = f"{name}: {fitted.exponent:.2f}{interval}"
+        x = np.array([fitted.first, fitted.last])
+        ax.plot(x, fitted.factor * x**fitted.exponent, color=look["color"], linestyle=":", linewidth=2.2, label="_")
+    ax.plot(drawn.x, mean, label=name, marker="o" if len(drawn.x) < 12 else "", markersize=4, **look)
+    if len(drawn.values) > 1:
+        low, high = drawn.values.min(axis=0), drawn.values.max(axis=0)
+        ax.fill_between(drawn.x, low, high, color=look["color"], alpha=0.15, linewidth=0)
+    if slope is not None and mean[-1] > 0.0:
+        x = np.array([drawn.x[-1] / 30.0 if over == "round" else drawn.x[0], drawn.x[-1]])
+        ax.plot(x, mean[-1] * (x / x[-1]) ** slope, color="0.45", linewidth=0.9, label="_")
+        ax.annotate(f"{slope:.3g}", (x[0], mean[-1] * (x[0] / x[-1]) ** slope), (-3, 0), textcoords="offset points",
+                    ha="right", va="center", fontsize=8, color="0.35")  # fmt: skip
+
+
+def _thinned(one: Curve, points: int = 300) -> Curve:
+    """Return some points of a curve, evenly spaced on a logarithmic axis."""
+    if len(one.x) <= points or one.x[0] <= 0:
+        return one
+    picked = spaced(one.x, points)
+    return one._replace(x=one.x[picked], values=one.values[:, picked])
+
+
+def scaling_figure(result: xarray.Dataset, expected: Expected | None = None) -> Figure:
+    """Draw how regret, time and memory of a study grow over rounds and along its axes, a row for each case.
+
+    Parameters
+    ----------
+    result
+        Result of `Study.run` or `Study.open`.
+    expected
+        Exponents of the theory, by "round" or axis, then by quantity, then by policy.
+    """
+    drawn = scaling_panels(result)
+    rows: dict[str, list[tuple[str, str]]] = {}
+    for case, quantity, over in drawn:
+        rows.setdefault(case, []).append((quantity, over))
+    columns = max(map(len, rows.values()), default=1)
+    shape = max(len(rows), 1), columns
+    figure, boxes = panels(shape, (4.9 * columns, 4.0 * shape[0] + 0.6))
+    for row, (case, pairs) in zip(boxes, rows.items(), strict=False):
+        for ax, (quantity, over) in zip(row, pairs, strict=False):
+            scaling(result, quantity, over, case, ax, expected=(expected or {}).get(over, {}).get(quantity))
+            ax.set_title(case if len(rows) > 1 else "", fontsize=10)
+            legend(ax, title="exponent [95 % interval]", title_fontsize=8.5)
+        for ax in row[len(pairs) :]:
+            ax.set_visible(False)
+    count = result.sizes["replicate"]
+    note = f"mean and all of {count} runs, bootstrap intervals over runs" if count > 1 else "one run"
+    figure.suptitle(f"{result.attrs['title']}\n{note}; grey: expected slope", fontsize=11)
+    return figure
+
+
+def scaling_panels(result: xarray.Dataset) -> list[tuple[str, str, str]]:
+    """Return what a study has to be drawn: case, quantity and axis of each panel.
+
+    Parameters
+    ----------
+    result
+        Result of `Study.run` or `Study.open`.
+    """
+    wanted = [("elapsed", "round")] if "elapsed" in result else []
+    wanted += [("regret", "round")] if wanted or len(horizons_of(result)) > 1 else []
+    if along := list(numeric_axes(result)):  # over the axes instead
+        measured = [q for q in QUANTITIES if q in result and np.isfinite(result[q].values).any()]
+        wanted = [(quantity, axis) for axis in along for quantity in ("regret", *measured)]
+    found: dict[tuple[str, str, str], Any] = {}
+    for quantity, over in wanted:
+        found |= {(one.case, quantity, over): None for one in analysis.curves(result, quantity, over) if len(one.x) > 1}
+    return list(found)

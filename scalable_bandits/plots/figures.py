@@ -13,9 +13,8 @@ from matplotlib.patches import Rectangle
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments import Environment
+from scalable_bandits.plots.beliefs import function_at, prior_histogram
 from scalable_bandits.plots.curves import FEW, regret_curves
-from scalable_bandits.plots.posteriors import function_at
-from scalable_bandits.plots.priors import prior_histogram
 from scalable_bandits.plots.style import COLOURS, POINTS, STYLES, axes, logarithmic, panels, replicates, tidy
 from scalable_bandits.policies import PiGPUCB
 from scalable_bandits.spaces import Indices

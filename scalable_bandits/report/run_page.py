@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from scalable_bandits import plots
 from scalable_bandits.analysis import exponent, indexed
 from scalable_bandits.commands import command_of
-from scalable_bandits.plots.slices import arrangement, figure_size
 from scalable_bandits.plots.style import COLOURS, POINTS, tidy
+from scalable_bandits.plots.tuning import arrangement, figure_size
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.posteriors.placement import is_local
