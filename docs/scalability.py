@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from scalable_bandits.report.numbers import duration_in_words, significant
-from scalable_bandits.report.study_tables import COSTS
+from scalable_bandits.report.study_page import COSTS
 from scalable_bandits.studies import Study
 
 FOLDER = Path(__file__).parent

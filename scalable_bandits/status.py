@@ -17,8 +17,7 @@ from scalable_bandits.store import ObservationStore, StoredRun, StoreError
 from scalable_bandits.store.check import Part, check_run
 from scalable_bandits.store.locations import COMMITTED, METADATA, locate
 from scalable_bandits.studies.growth import runs_of
-from scalable_bandits.studies.notes import FILE, Notes
-from scalable_bandits.studies.stored import StudyResults, study_copies, study_record
+from scalable_bandits.studies.stored import FILE, Notes, StudyResults, study_copies, study_record
 
 _ASIDE = re.compile(r"\.(damaged|recovering)\d*$")  # names of files set aside
 

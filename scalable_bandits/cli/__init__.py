@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from scalable_bandits import __version__
-from scalable_bandits.cli import planning, stored, studies, tuning
+from scalable_bandits.cli import runs, studies
 from scalable_bandits.cli.options import option
 
 app = typer.Typer(
@@ -19,12 +19,12 @@ app = typer.Typer(
 app.command("list")(studies.list_studies)
 app.command("show")(studies.show)
 app.command("run")(studies.run)
-app.command("plan")(planning.plan)
-app.command("tune")(tuning.tune)
-app.command("status")(stored.show_status)
-app.command("check")(stored.check_store)
-app.command("resume")(stored.resume_run)
-app.command("report")(stored.write_page)
+app.command("plan")(studies.plan)
+app.command("tune")(runs.tune)
+app.command("status")(runs.show_status)
+app.command("check")(runs.check_store)
+app.command("resume")(runs.resume_run)
+app.command("report")(runs.write_page)
 
 
 def _print_version(asked: bool) -> None:

@@ -1,7 +1,8 @@
-"""Subcommands on studies: `list`, `show` and `run`."""
+"""Subcommands on studies: `list`, `show`, `run` and `plan`."""
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 from collections.abc import Sequence
@@ -18,7 +19,9 @@ from scalable_bandits.cli.options import option
 if TYPE_CHECKING:
     import xarray
 
+    from scalable_bandits.planning import Plan
     from scalable_bandits.studies import Study
+
 
 EXTRA = "[data]: packages with published data, pip install 'scalable_bandits[data]'"
 WIDE = 120  # columns of a terminal from which on `list` shows titles
@@ -31,6 +34,7 @@ QUICK_HELP = (
 LONG = 3600.0  # seconds from which on a study says how long it will take
 PICTURES = ("regret.png", "growth.png", "scaling.png", "partition.png")
 MADE = {"table.csv", "published.csv", *PICTURES}  # may be overwritten if in a store
+ON_PAPER = 1_000  # workers; more have not been tried
 
 
 def list_studies(json: options.JSON = False) -> None:
@@ -243,16 +247,16 @@ def run_study(
 def _show_tables(study: Study, result: xarray.Dataset) -> None:
     """Print the tables of a study's result."""
     from scalable_bandits.analysis import BEST, horizons_of
-    from scalable_bandits.report import study_tables as tables
+    from scalable_bandits.report import study_page as page
 
     replicates, rounds = result.sizes["replicate"], " and ".join(f"{each:,}" for each in horizons_of(result))
     size = f"{replicates} replicate{'s' * (replicates > 1)} x {rounds} rounds"
     title = f"{result.attrs['title']}\n{'; '.join(filter(None, [result.attrs['source'], size]))}"
-    show_table(tables.regrets_table(result)._replace(title=title), without=("runs", "95 % interval"))
-    more = [tables.ranks_table(result)] if study.measure == BEST and result.sizes["case"] > 1 else []
+    show_table(page.regrets_table(result)._replace(title=title), without=("runs", "95 % interval"))
+    more = [page.ranks_table(result)] if study.measure == BEST and result.sizes["case"] > 1 else []
     if "seconds" in result:
-        more += [tables.costs_table(result), tables.exponents_table(result, study.expected)]
-    for block in [*more, tables.published_table(study, result)]:
+        more += [page.costs_table(result), page.exponents_table(result, study.expected)]
+    for block in [*more, page.published_table(study, result)]:
         if block.rows:
             show_table(block, without=("runs",))
 
@@ -260,7 +264,7 @@ def _show_tables(study: Study, result: xarray.Dataset) -> None:
 def _record_of(study: Study, result: xarray.Dataset) -> dict[str, Any]:
     """Return what was run, the table of regrets and the comparison with published numbers, as plain data."""
     from scalable_bandits.analysis import all_exponents, means
-    from scalable_bandits.report.study_tables import costs_of
+    from scalable_bandits.report.study_page import costs_of
 
     attributes = {name: result.attrs[name] for name in ("study", "title", "source", "unit", "seed", "version")}
     timed: dict[str, Any] = {}
@@ -294,3 +298,88 @@ def _make_folder(folder: Path, store: str | None) -> bool:
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     return made
+
+
+def plan(
+    study: options.STUDY,
+    workers: Annotated[str, option("N,N", "Numbers of workers.")] = "1,16,256",
+    seconds: Annotated[float, option("S", "Time that each run is played for.")] = 3.0,
+    replicates: options.REPLICATES = None,
+    horizon: options.HORIZON = None,
+    case: options.CASE = None,
+    policy: options.POLICY = None,
+    axis: options.AXIS = None,
+    data: options.DATA = None,
+    store: Annotated[bool, option("", "Count the time of stored runs.", "--store")] = False,
+    on: Annotated[str | None, option("CLUSTER", "Cluster that is measured; else this machine.")] = None,
+    environment: options.ENVIRONMENT = None,
+    classes: options.CLASSES = None,
+    json: options.JSON = False,
+) -> None:
+    """Predict time, memory and messages of a study on so many workers, from the first seconds of one run of each."""
+    from scalable_bandits.planning import plan as planned
+
+    with refusals():
+        counts: list[Any] = [int(part) if part.strip().isdecimal() else part for part in workers.split(",")]
+        found = planned(
+            load(study, environment, classes or ()), counts, seconds=seconds, stored=store, on=on,
+            **choice(replicates, horizon, case, policy, axis, data),
+        )  # fmt: skip
+    if json:
+        print_json(found)
+        return
+    _show_plan(found)
+    notes = [
+        "1 worker: this process; busy: share of the time in which workers play; memory: of the most demanding runs at "
+        "the same time",
+        f"more than {found.enough:,} workers do not pay: they save less than a tenth",
+        *_machine(found),
+    ]
+    if any(each.workers > ON_PAPER for each in found.workers):
+        notes.append(f"more than {ON_PAPER:,} workers: a plan on paper, untested")
+    console.print("\n".join(notes))
+
+
+def _machine(found: Plan) -> list[str]:
+    """Say what was measured of the machine."""
+    machine, said = found.machine, []
+    slower = [f"{name} {factor:.2f}" for name, factor in machine.slowdown.items()]
+    if machine.cores > 1 and slower:
+        said.append(
+            f"time of a run while {machine.cores} workers are busy, as a multiple of its own: {', '.join(slower)}"
+        )
+    if machine.messages is not None:
+        task, latency, further, bandwidth = machine.messages
+        said.append(
+            f"messages: {latency * 1e3:.2g} ms to one worker and back, {further * 1e3:.2g} ms for each further one, "
+            f"{bandwidth / 1e6:,.0f} MB/s; a Dask task {task * 1e3:.2g} ms; the workers' start {machine.start:.2g} s"
+        )
+    return said
+
+
+def _show_plan(found: Plan) -> None:
+    """Print what a run of each policy takes, a round of those whose shards are on workers, and the whole study."""
+    from scalable_bandits.report.blocks import table
+    from scalable_bandits.report.numbers import bytes_in_words, duration_in_words
+
+    runs = [
+        {"case": row.case, "policy": row.policy, "rounds": f"{row.rounds:,}",
+         "played": "all" if row.found.whole else f"{row.found.rounds:,}",
+         "a run": duration_in_words(row.found.seconds), "memory": bytes_in_words(row.found.memory),
+         "runs": f"{row.runs:,}"}
+        for row in found.rows
+    ]  # fmt: skip
+    show_table(table(f"{found.study}: what a run takes, after the rounds that were played", runs, 5))
+    rounds: list[dict[str, str]] = []
+    for (case, policy), group in itertools.groupby(found.rounds, key=lambda each: each[:2]):
+        row, several = {"case": case, "policy": policy}, list(group)
+        row |= {f"{each.workers:,}": duration_in_words(each.seconds) for each in several}
+        rounds.append({**row, "more do not pay than": f"{several[0].enough:,}"})
+    if rounds:
+        show_table(table("a round, its shards on so many workers", rounds, len(rounds[0]) - 2))
+    studies = [
+        {"workers": f"{each.workers:,}", "time": duration_in_words(each.seconds), "busy": f"{each.busy:.0%}",
+         "memory": bytes_in_words(each.memory), "messages": f"{each.messages:,}"}
+        for each in found.workers
+    ]  # fmt: skip
+    show_table(table("the study", studies, 5))

@@ -29,7 +29,7 @@ from scalable_bandits.posteriors.sampling.pathwise import PathwiseEngine
 from scalable_bandits.posteriors.sketched.engine import SketchedEngine
 from scalable_bandits.posteriors.tiled.engine import TiledEngine
 from scalable_bandits.runs.simulate import simulate
-from scalable_bandits.studies.costs import COPIED, WARM, client_of
+from scalable_bandits.studies.runs import COPIED, WARM, client_of
 
 LEAST = 20  # rounds of a pilot
 WINDOWS = 16  # parts of the pilot to which the constants are fitted

@@ -54,7 +54,13 @@ def policy_of(run: StoredRun, *, constrained: bool = True) -> Policy:
 
 
 def named_space(run: StoredRun) -> SearchSpace | None:
-    """Return the space of a run, without its constraints, if it has named parameters that can be made again."""
+    """Return the space of a run, without its constraints, if it has named parameters that can be made again.
+
+    Parameters
+    ----------
+    run
+        Run, open for reading.
+    """
     described = run.specification.get("policy")
     described = described.get("space") if isinstance(described, Mapping) else None
     if not isinstance(described, Mapping) or described.get("type") != SearchSpace.__name__:
@@ -66,7 +72,13 @@ def named_space(run: StoredRun) -> SearchSpace | None:
 
 
 def environment_of(run: StoredRun) -> Environment:
-    """Make the environment of a simulated run from its specification; ValueError as in `policy_of`."""
+    """Make the environment of a simulated run from its specification; ValueError as in `policy_of`.
+
+    Parameters
+    ----------
+    run
+        Run, open for reading.
+    """
     return Environment.from_dict(_specified(run, "environment"))
 
 
@@ -174,7 +186,13 @@ def _settings(run: StoredRun, on: Any, parallel: int | None) -> dict[str, Any]:
 
 
 def command_in(place: Any) -> Command | None:
-    """Return the command that the run in a store evaluates; None if it evaluates a function, or cannot be read."""
+    """Return the command that the run in a store evaluates; None if it evaluates a function, or cannot be read.
+
+    Parameters
+    ----------
+    place
+        Place of the store.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # `resume` says the same
         try:

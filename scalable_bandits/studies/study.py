@@ -275,7 +275,7 @@ class Study:
             ``regret``, ``candidate``, ``width``, ``information_gain`` over (case, policy, replicate, round), in units
             of y; ``uniform_regret`` (case, replicate), the regret of uniform play per round; the study's `series`;
             ``plays`` (..., prior) if a policy has several priors; if the study is timed ``seconds`` (case, policy,
-            replicate) and the costs that `studies.costs` measures. The attribute ``specification`` has the tables as
+            replicate) and the costs that `studies.runs` measures. The attribute ``specification`` has the tables as
             JSON. Axes are coordinates of the cases or policies that have their values, beside ``case_name`` and
             ``policy_name``. With a store: all that is in it, lazily. Of a study that keeps some rounds,
             ``cumulative_regret`` sums the regrets of all.

@@ -16,8 +16,7 @@ from matplotlib.figure import Figure
 import scalable_bandits as sb
 from scalable_bandits import analysis, plots
 from scalable_bandits.cli.messages import show_table
-from scalable_bandits.report.study_page import study_report
-from scalable_bandits.report.study_tables import regrets_table
+from scalable_bandits.report.study_page import regrets_table, study_report
 from scalable_bandits.studies import Problem, Replicate
 
 CASES, POLICIES, REPLICATES, ROUNDS = ("x", "y"), ("a", "b", "c"), 6, 40

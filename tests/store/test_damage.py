@@ -30,7 +30,7 @@ from scalable_bandits.status import status
 from scalable_bandits.store import ObservationStore, StoreDamaged
 from scalable_bandits.store.layout import group_document
 from scalable_bandits.store.locations import locate
-from scalable_bandits.studies.notes import Notes
+from scalable_bandits.studies.stored import Notes
 
 pytest_plugins = ["cases.store_fixtures"]
 every_damage = pytest.mark.parametrize("damage", DAMAGES)

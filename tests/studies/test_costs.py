@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 import scalable_bandits as sb
 from scalable_bandits.cli import app
 from scalable_bandits.execution.resources import forget_peak, peak_memory, traffic
-from scalable_bandits.studies import Problem, Replicate, Study, costs
-from scalable_bandits.studies.costs import Meter
-from scalable_bandits.studies.notes import marks
+from scalable_bandits.studies import Problem, Replicate, Study, runs
+from scalable_bandits.studies.runs import Meter
+from scalable_bandits.studies.stored import marks
 
 
 class Clock:
@@ -28,7 +28,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(costs.time, "perf_counter", made)
+    monkeypatch.setattr(runs.time, "perf_counter", made)
     return made
 
 
