@@ -17,7 +17,7 @@ from scalable_bandits.store import ObservationStore, StoredRun, StoreError
 from scalable_bandits.store.check import Part, check_run
 from scalable_bandits.store.locations import COMMITTED, METADATA, locate
 from scalable_bandits.studies.growth import runs_of
-from scalable_bandits.studies.stored import FILE, Notes, StudyResults, study_copies, study_record
+from scalable_bandits.studies.stored import FILE, StudyResults, study_copies, study_record
 
 _ASIDE = re.compile(r"\.(damaged|recovering)\d*$")  # names of files set aside
 
@@ -246,13 +246,12 @@ def check_study(place: Any) -> Iterator[Part]:
     for file in (METADATA, FILE):
         if file not in found:
             yield Part(file, damaged.get(file, "it is missing"), mended=True)
-    attributes = next(iter(found.values()))
-    notes = Notes(record)
-    problems = notes.load(location, attributes["id"])
-    for problem in problems:
-        name, _, why = problem.partition(": ")
-        yield Part(name, f"{why}; its numbers are computed again from the runs")
-    if not damaged and not problems:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the part says the same
+        damage = StudyResults(record, place).damage
+    if damage:
+        yield Part(FILE, f"{damage}; its numbers are computed again from the runs")
+    if not damaged and not damage:
         yield Part("the study's attributes and notes", "")
 
 

@@ -62,17 +62,6 @@ def variants(record: Mapping[str, Any], name: str) -> list[Variant]:
     return [Variant(label, *each) for label, each in record[name].items()]
 
 
-def shape_of(record: Mapping[str, Any]) -> tuple[int, int, int]:
-    """Return the numbers of cases, policies and replicates of a study.
-
-    Parameters
-    ----------
-    record
-        Record of the study.
-    """
-    return len(record["cases"]), len(record["policies"]), record["replicates"]
-
-
 def kept_rounds(record: Mapping[str, Any]) -> Indices:
     """Return the rounds (k,) that a study keeps.
 

@@ -221,39 +221,36 @@ def lay_out(
         If nothing depends on an axis, no problem has a policy of one of the names, or nothing has a chosen name.
     """
     axes, horizons = _wider(axes, choice.axes), checked_horizons(HORIZON, horizon)
-    start = {name: values[0] for name, values in axes.items()}
     several = isinstance(horizon, list | tuple)
+    every = {**axes, HORIZON: horizons} if several else axes
+    start: dict[str, Value] = {HORIZON: horizons[0], **{name: values[0] for name, values in axes.items()}}
 
-    def described(rounds: int, values: Mapping[str, Value]) -> dict[str, _Described]:
-        return {case: _described(problem_at(case, rounds, values)) for case in cases}
+    def made_at(case: str, values: Mapping[str, Value]) -> Problem:
+        given = {**start, **values}
+        return problem_at(case, int(given[HORIZON]), {name: given[name] for name in axes})
 
-    first = described(horizons[0], start) if axes or several else {}
-    of_cases: dict[str, dict[str, Sequence[Value]]] = {case: {} for case in cases}
-    of_policies: dict[str, dict[str, Sequence[Value]]] = {}
-    for axis, values in axes.items():
-        for value in values[1:]:  # two values may mean the same, such as two numbers of arms of one grid
-            dependent, moved = _dependent(first, described(horizons[0], {**start, axis: value}))
-            if dependent or moved:
+    first = {case: _described(made_at(case, {})) for case in cases} if every else {}
+    moved: dict[str, tuple[set[str], set[str]]] = {}  # cases and policies that depend on each axis
+    for axis, values in every.items():
+        others = values[1:] if axis != HORIZON else (*horizons, horizons[0] + 1)[1:2]
+        for value in others:  # two values may mean the same, such as two numbers of arms of one grid
+            moved[axis] = _dependent(first, {case: _described(made_at(case, {axis: value})) for case in cases})
+            if any(moved[axis]):
                 break
         else:
-            checks.refuse(f"axes.{axis}", list(values), "an axis on which an environment or a policy depends")
-        for case in (case for case in cases if case in dependent):
-            of_cases[case][axis] = values
-        for name in moved:
-            of_policies.setdefault(name, {})[axis] = values
-    known = {"cases": list(_at_all_values(of_cases))}
-    wanted = choice.of("cases", known["cases"])
-    spaces = {}
+            if axis != HORIZON:
+                checks.refuse(f"axes.{axis}", list(values), "an axis on which an environment or a policy depends")
+    known = {"cases": list(_at_all_values(cases, axes, lambda case, axis: case in moved[axis][0]))}
+    wanted, spaces = choice.of("cases", known["cases"]), {}
     for one in reversed(wanted):  # the first last: it is played first, and is still there then
-        made = problem_at(one.name, horizons[0], {**start, **one.values}).policies
-        spaces[one.label] = {name: policy.space for name, policy in made.items()}
+        spaces[one.label] = {name: policy.space for name, policy in made_at(one.name, one.values).policies.items()}
     names = _named(labels, reversed(spaces.values()))
-    if several:
-        dependent, moved = _dependent(first, described((*horizons, horizons[0] + 1)[1], start))
-        for name in names if dependent else moved:
-            of_policies.setdefault(name, {})[HORIZON] = horizons
-    known["policies"] = list(_at_all_values({name: of_policies.get(name, {}) for name in names}))
-    order = {name: [one.label for one in every] for name, every in known.items()}
+
+    def depends(name: str, axis: str) -> bool:
+        return name in moved[axis][1] or (axis == HORIZON and bool(moved[axis][0]))
+
+    known["policies"] = list(_at_all_values(names, every, depends))
+    order = {name: [one.label for one in found] for name, found in known.items()}
     absent = frozenset((case, name) for case, made in spaces.items() for name in names if name not in made)
     return Layout(wanted, choice.of("policies", known["policies"]), order, axes, horizons, several, absent, spaces)
 
@@ -279,11 +276,14 @@ def _named(labels: Sequence[str] | None, made: Iterable[Collection[str]]) -> lis
     return [name for name in names if labels is None or name in labels]
 
 
-def _at_all_values(axes_of: Mapping[str, Mapping[str, Sequence[Value]]]) -> Iterator[Variant]:
-    """Yield each name at all combinations of the values of its axes."""
-    for name, axes in axes_of.items():
-        for values in itertools.product(*axes.values()):
-            yield Variant.of(name, dict(zip(axes, values, strict=True)))
+def _at_all_values(
+    names: Iterable[str], axes: Mapping[str, Sequence[Value]], depends: Callable[[str, str], bool]
+) -> Iterator[Variant]:
+    """Yield each name at all combinations of the values of the axes on which it depends."""
+    for name in names:
+        own = {axis: values for axis, values in axes.items() if depends(name, axis)}
+        for values in itertools.product(*own.values()):
+            yield Variant.of(name, dict(zip(own, values, strict=True)))
 
 
 def check_longer(

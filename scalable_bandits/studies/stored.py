@@ -48,8 +48,18 @@ ROUND = "t"  # series of a run that keeps some rounds only: their numbers
 PER_DECADE = 10  # marks for every factor of ten
 
 
+class RunSummary(NamedTuple):
+    """Results of a run that a worker returns."""
+
+    uniform: float  # regret of uniform play, per round
+    seconds: float  # duration of the run
+    series: dict[str, Any]  # series over the rounds; of a stored run, those that its store does not have
+    plays: dict[str, float]  # number of plays of each prior, if the policy has several priors
+    costs: dict[str, float]  # what the run took beside time, if the study is timed
+
+
 class StudyResults:
-    """Results of a study: in a store, a group with a store for each run; else in memory.
+    """Results of a study: in a store, a group with a store for each run, and notes of all runs; else in memory.
 
     Parameters
     ----------
@@ -57,21 +67,37 @@ class StudyResults:
         Description of the study; `study_record` returns that of an existing group.
     place
         Folder or URL; None: in memory.
+
+    Attributes
+    ----------
+    arrays
+        By name: regret of uniform play (cases, replicates) a round, in units of y; durations of the runs and what else
+        they took (cases, policies, replicates); series (cases, policies, replicates, kept rounds) that are not in the
+        stores of the runs. NaN where a number is unknown, as is the duration of a run that is not complete.
+    plays
+        Number of plays (cases, policies, replicates) by the name of the prior.
+    damage
+        What is wrong with the stored notes, which are left out; empty if nothing is.
     """
 
     def __init__(self, record: Mapping[str, Any], place: str | Path | None = None):
-        self.record, self.shape, self.place, self._study = dict(record), growth.shape_of(record), place, ""
-        self._notes = Notes(record, series_of(record) if place is None else None)
+        self.record, self.place = dict(record), place
+        series = series_of(record) if place is None else {}
+        self.arrays: dict[str, NDArray[Any]] = {name: self._empty(name, 4, fill) for name, fill in series.items()}
+        self.arrays |= {UNIFORM: self._empty(UNIFORM, 2), SECONDS: self._empty(SECONDS, 3)}
+        self.plays: dict[str, NDArray[Any]] = {}
+        self.damage, self._id = "", ""
         self._written = self._write_seconds = 0.0  # time of the last write of the notes, and its duration
         if place is None:
             return
         self.place = place if "://" in str(place) else Path(place).absolute()  # workers run in other folders
         self._location = locate(place)
         self._names = [[one.folder for one in growth.variants(record, name)] for name in growth.LISTS]
-        self._study = _find(self._location).get("id", "")
-        problems = self._notes.load(self._location, self._study) if self._study else []
-        if problems:
-            text = f"{'; '.join(problems)}: their numbers are left out until the study is run again"
+        self._id = _find(self._location).get("id", "")
+        if self._id:
+            self._load_notes()
+        if self.damage:
+            text = f"{FILE}: {self.damage}: their numbers are left out until the study is run again"
             checks.warn(f"store {place}: {text}")
 
     @classmethod
@@ -106,7 +132,7 @@ class StudyResults:
             hint = "it has another study: name another store for this one. Differences:"
             raise SpecificationDiffers(f"store {place}: {hint}\n  {listed}")
         study = cls(growth.grown(stored, record, order), place)
-        study._study = study._study or uuid.uuid4().hex[:16]
+        study._id = study._id or uuid.uuid4().hex[:16]
         study.write()
         return study
 
@@ -115,13 +141,19 @@ class StudyResults:
         if self.place is None:
             return
         began = time.monotonic()
-        attributes = {"kind": "study", "schema": SCHEMA, "id": self._study, **self.record}
+        attributes = {"kind": "study", "schema": SCHEMA, "id": self._id, **self.record}
         signed = sign(json.loads(json.dumps(attributes)))
         for case in self._names[0]:
             for path in (case, *(f"{case}/{policy}" for policy in self._names[1])):
                 if compare(self._location, path, group_document({})):
                     self._location.put_document(path, group_document({}))
-        self._notes.save(self._location, self._study, signed)
+        plays = {PLAYS: np.array(list(self.plays.values()))} if self.plays else {}
+        if self._location.document(COMPLETE) is None:
+            self._location.put_document(COMPLETE, count_document({}))
+        complete = self._location.column(COMPLETE, count_document({})).with_config(WHOLE)
+        complete[...] = int(np.isfinite(self.arrays[SECONDS]).sum())
+        header = {"study": self._id, "attributes": signed, "priors": list(self.plays)}
+        save_arrays(self._location, FILE, header, {**self.arrays, **plays})
         if compare(self._location, "", group_document(signed)):
             self._location.put_document("", group_document(signed))
         self._written = time.monotonic()
@@ -144,7 +176,7 @@ class StudyResults:
 
     def lacks(self, run: RUN, count: int) -> bool:
         """Return whether a run has fewer rounds than `count` in its store, or no store, or no notes."""
-        if self.place is None or self._notes.lost or np.isnan(self._notes.arrays[SECONDS][run]):
+        if self.place is None or self.damage or np.isnan(self.arrays[SECONDS][run]):
             return True
         try:
             found = ObservationStore.open(self.place_of(run))
@@ -155,28 +187,100 @@ class StudyResults:
             return True
 
     def keep(self, run: RUN, summary: RunSummary) -> None:
-        """Record the results of a run that its own store does not have."""
-        self._notes.keep(run, summary)
+        """Record the results of a run that its own store does not have; its series may be shorter than others'."""
+        self.arrays[UNIFORM][run[0], run[2]] = summary.uniform
+        before = self.arrays[SECONDS][run]
+        if not self.damage or np.isnan(before):  # otherwise the run was only read again
+            self.arrays[SECONDS][run] = summary.seconds + np.nan_to_num(before)  # it may go on to a longer horizon
+        series = dict(summary.series)
+        rounds = series.pop(ROUND, None)
+        for name, values in series.items():
+            whole = rounds is None or name == ELAPSED
+            places = slice(len(values)) if whole else growth.kept_rounds(self.record).searchsorted(rounds)
+            if name not in self.arrays:
+                self.arrays[name] = self._empty(name, 4)
+            self.arrays[name][run][places] = values
+        for known, numbers in ((self.plays, summary.plays), (self.arrays, summary.costs)):
+            for name, number in numbers.items():
+                known.setdefault(name, self._empty(name, 3))[run] = number
         if time.monotonic() - self._written > max(APART, 10.0 * self._write_seconds):
             self.write()
+
+    def _empty(self, name: str, count: int, fill: float = np.nan) -> NDArray[Any]:
+        """Return an array without values, of so many dimensions."""
+        return np.full([len(each) for each in _dimensions(self.record, name, count)], fill)
+
+    def _load_notes(self) -> None:
+        """Read the stored notes, or say what is wrong with them."""
+        try:
+            header, arrays = load_arrays(self._location, FILE)
+            if header["study"] != self._id:
+                raise ValueError("it is another study's")
+            for name, values in arrays.items():
+                if name == PLAYS:
+                    each = zip(header["priors"], values, strict=True)
+                    self.plays |= {prior: self._taken(name, plays, header["attributes"]) for prior, plays in each}
+                else:
+                    self.arrays[name] = self._taken(name, values, header["attributes"])
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            self.damage = str(error)
+
+    def _taken(self, name: str, values: NDArray[Any], stored: Mapping[str, Any]) -> NDArray[Any]:
+        """Return an array with the values of a stored one, whose study may have had other cases, policies and sizes."""
+        found = self._empty(name, values.ndim)
+        both = zip(*(_dimensions(record, name, values.ndim) for record in (self.record, stored)), strict=True)
+        places = [np.intersect1d(own, its, assume_unique=True, return_indices=True)[1:] for own, its in both]
+        found[np.ix_(*(own for own, _ in places))] = values[np.ix_(*(its for _, its in places))]
+        return found
+
+    # ---- as a dataset
 
     def dataset(self) -> xarray.Dataset:
         """Return the study over the kept rounds; NaN (candidate: -1) where rounds are missing.
 
         Of a store the dataset is lazy, with one chunk for each run.
         """
-        rounds = growth.kept_rounds(self.record)
+        import xarray
+
+        record, rounds = self.record, growth.kept_rounds(self.record)
         series = {} if self.place is None else self._lazy(rounds)
-        return _dataset(self.record, rounds, series, self._notes)
+        variables: dict[str, Any] = {}
+        for name, array in (series | self.arrays).items():
+            last = "mark" if name == ELAPSED else DIMENSIONS[-1]
+            variables[name] = (DIMENSIONS[::2] if name == UNIFORM else (*DIMENSIONS[:3], last)[: array.ndim], array)
+        coordinates: dict[str, Any] = {
+            # Variable-length strings: fixed-length ones have no zarr v3 specification.
+            "case": np.array(list(record["cases"]), dtype=object),
+            "policy": np.array(list(record["policies"]), dtype=object),
+            "replicate": np.arange(record["replicates"]),
+            "round": rounds,
+        }
+        for name, dimension in zip(growth.LISTS, DIMENSIONS, strict=False):
+            coordinates |= {axis: (dimension, values) for axis, values in _axis_values(record, name).items()}
+        if not record["timed"]:
+            del variables[SECONDS]
+        if ELAPSED in variables:
+            coordinates["mark"] = marks(record[growth.HORIZON])
+        if self.plays:
+            variables[PLAYS] = ((*DIMENSIONS[:3], "prior"), np.stack(list(self.plays.values()), axis=-1))
+            coordinates["prior"] = np.array(list(self.plays), dtype=object)
+        names = ("study", "title", "source", "unit", "seed", "measure", "version", "python", growth.HORIZONS)
+        attributes = {name: record[name] for name in names if name in record}
+        if record[growth.ABSENT]:
+            attributes[growth.ABSENT] = json.dumps(record[growth.ABSENT])
+        if growth.TABLES in record:  # as text, like the specification of a run's dataset
+            attributes[growth.TABLES] = json.dumps(record[growth.TABLES])
+        return xarray.Dataset(variables, coords=coordinates, attrs=attributes)
 
     def _lazy(self, rounds: NDArray[Any]) -> dict[str, Any]:
         """Return dask arrays of the series, which read the stores of the runs."""
         import dask.array
 
-        places = np.empty(self.shape, dtype=object)
-        for run in np.ndindex(*self.shape):
+        shape: tuple[int, ...] = self.arrays[SECONDS].shape
+        places = np.empty(shape, dtype=object)
+        for run in np.ndindex(*shape):
             places[run] = self.place_of(run)
-        chunks = (*((1,) * size for size in self.shape), (len(rounds),))
+        chunks = (*((1,) * size for size in shape), (len(rounds),))
         series = {}
         for name, fill in series_of(self.record).items():
             kind = np.dtype(np.int64 if name == "candidate" else np.float64)
@@ -275,41 +379,6 @@ def series_of(record: Mapping[str, Any]) -> dict[str, Any]:
     return {**SERIES, TOTAL: np.nan} if growth.KEEP in record else SERIES
 
 
-def _dataset(
-    record: Mapping[str, Any], rounds: NDArray[Any], series: Mapping[str, Any], notes: Notes
-) -> xarray.Dataset:
-    """Return the dataset of a study, given its kept rounds (k,) and the series, over `DIMENSIONS`, of its stores."""
-    import xarray
-
-    variables: dict[str, Any] = {name: (DIMENSIONS, array) for name, array in series.items()}
-    for name, array in notes.arrays.items():
-        last = "mark" if name == ELAPSED else DIMENSIONS[-1]
-        variables[name] = (DIMENSIONS[::2] if name == UNIFORM else (*DIMENSIONS[:3], last)[: array.ndim], array)
-    coordinates: dict[str, Any] = {
-        # Variable-length strings: fixed-length ones have no zarr v3 specification.
-        "case": np.array(list(record["cases"]), dtype=object),
-        "policy": np.array(list(record["policies"]), dtype=object),
-        "replicate": np.arange(record["replicates"]),
-        "round": rounds,
-    }
-    for name, dimension in zip(growth.LISTS, DIMENSIONS, strict=False):
-        coordinates |= {axis: (dimension, values) for axis, values in _axis_values(record, name).items()}
-    if not record["timed"]:
-        del variables[SECONDS]
-    if ELAPSED in variables:
-        coordinates["mark"] = marks(record[growth.HORIZON])
-    if notes.plays:
-        variables[PLAYS] = ((*DIMENSIONS[:3], "prior"), np.stack(list(notes.plays.values()), axis=-1))
-        coordinates["prior"] = np.array(list(notes.plays), dtype=object)
-    names = ("study", "title", "source", "unit", "seed", "measure", "version", "python", growth.HORIZONS)
-    attributes = {name: record[name] for name in names if name in record}
-    if record[growth.ABSENT]:
-        attributes[growth.ABSENT] = json.dumps(record[growth.ABSENT])
-    if growth.TABLES in record:  # as text, like the specification of a run's dataset
-        attributes[growth.TABLES] = json.dumps(record[growth.TABLES])
-    return xarray.Dataset(variables, coords=coordinates, attrs=attributes)
-
-
 def _axis_values(record: Mapping[str, Any], name: str) -> dict[str, NDArray[Any]]:
     """Return the values of each axis, and the names in the study, of all cases or policies; none without axes."""
     found = growth.variants(record, name)
@@ -339,115 +408,6 @@ def marks(horizon: int) -> NDArray[Any]:
     powers = np.arange(int(PER_DECADE * np.log10(horizon)) + 2) / PER_DECADE
     found = np.unique(np.ceil(10.0**powers - 1e-6).astype(np.int64))
     return found[found <= horizon]
-
-
-class RunSummary(NamedTuple):
-    """Results of a run that a worker returns."""
-
-    uniform: float  # regret of uniform play, per round
-    seconds: float  # duration of the run
-    series: dict[str, Any]  # series over the rounds; of a stored run, those that its store does not have
-    plays: dict[str, float]  # number of plays of each prior, if the policy has several priors
-    costs: dict[str, float]  # what the run took beside time, if the study is timed
-
-
-class Notes:
-    """Regret of uniform play, durations, additional series, and number of plays of each prior.
-
-    Attributes
-    ----------
-    arrays
-        By name: regret of uniform play (cases, replicates) a round, in units of y; durations of the runs and what else
-        they took (cases, policies, replicates); series (cases, policies, replicates, kept rounds). NaN where a number
-        is unknown, as is the duration of a run that is not recorded as complete.
-    plays
-        Number of plays (cases, policies, replicates) by the name of the prior.
-    lost
-        Whether any of the stored notes are damaged.
-
-    Parameters
-    ----------
-    record
-        Record of the study.
-    series
-        Fill values, by name, of the series that the notes have because the runs have no stores.
-    """
-
-    def __init__(self, record: Mapping[str, Any], series: Mapping[str, Any] | None = None):
-        self._record = record
-        self.arrays: dict[str, NDArray[Any]] = {n: self._empty(n, 4, fill) for n, fill in (series or {}).items()}
-        self.arrays |= {UNIFORM: self._empty(UNIFORM, 2), SECONDS: self._empty(SECONDS, 3)}
-        self.plays: dict[str, NDArray[Any]] = {}
-        self.lost = False
-
-    def keep(self, run: RUN, summary: RunSummary) -> None:
-        """Record the results of a run; its series may be shorter than those of others."""
-        self.arrays[UNIFORM][run[0], run[2]] = summary.uniform
-        before = self.arrays[SECONDS][run]
-        if not self.lost or np.isnan(before):  # otherwise the run was only read again
-            self.arrays[SECONDS][run] = summary.seconds + np.nan_to_num(before)  # it may go on to a longer horizon
-        series = dict(summary.series)
-        rounds = series.pop(ROUND, None)
-        for name, values in series.items():
-            whole = rounds is None or name == ELAPSED
-            places = slice(len(values)) if whole else growth.kept_rounds(self._record).searchsorted(rounds)
-            if name not in self.arrays:
-                self.arrays[name] = self._empty(name, 4)
-            self.arrays[name][run][places] = values
-        for known, numbers in ((self.plays, summary.plays), (self.arrays, summary.costs)):
-            for name, number in numbers.items():
-                known.setdefault(name, self._empty(name, 3))[run] = number
-
-    def _empty(self, name: str, count: int, fill: float = np.nan) -> NDArray[Any]:
-        """Return an array without values, of so many dimensions."""
-        return np.full([len(each) for each in _dimensions(self._record, name, count)], fill)
-
-    # ---- on disk
-
-    def save(self, location: Location, study: str, copy: Mapping[str, Any]) -> None:
-        """Write the notes into the group of a study.
-
-        Parameters
-        ----------
-        location
-            Location of the study.
-        study
-            Name of the study, drawn at random when it was made.
-        copy
-            Attributes of the study, its record among them, of which the notes have a copy.
-        """
-        plays = {PLAYS: np.array(list(self.plays.values()))} if self.plays else {}
-        if location.document(COMPLETE) is None:
-            location.put_document(COMPLETE, count_document({}))
-        complete = location.column(COMPLETE, count_document({})).with_config(WHOLE)
-        complete[...] = int(np.isfinite(self.arrays[SECONDS]).sum())
-        header = {"study": study, "attributes": dict(copy), "priors": list(self.plays)}
-        save_arrays(location, FILE, header, {**self.arrays, **plays})
-
-    def load(self, location: Location, study: str) -> list[str]:
-        """Read the stored notes; return the problems of damaged files, which are left out."""
-        try:
-            header, arrays = load_arrays(location, FILE)
-            if header["study"] != study:
-                raise ValueError("it is another study's")
-            for name, values in arrays.items():
-                if name == PLAYS:
-                    each = zip(header["priors"], values, strict=True)
-                    self.plays |= {prior: self._taken(name, plays, header["attributes"]) for prior, plays in each}
-                else:
-                    self.arrays[name] = self._taken(name, values, header["attributes"])
-        except (ValueError, KeyError, TypeError, IndexError) as error:
-            self.lost = True
-            return [f"{FILE}: {error}"]
-        return []
-
-    def _taken(self, name: str, values: NDArray[Any], stored: Mapping[str, Any]) -> NDArray[Any]:
-        """Return an array with the values of a stored one, whose study may have had other cases, policies and sizes."""
-        found = self._empty(name, values.ndim)
-        both = zip(*(_dimensions(record, name, values.ndim) for record in (self._record, stored)), strict=True)
-        places = [np.intersect1d(own, its, assume_unique=True, return_indices=True)[1:] for own, its in both]
-        found[np.ix_(*(own for own, _ in places))] = values[np.ix_(*(its for _, its in places))]
-        return found
 
 
 def _dimensions(record: Mapping[str, Any], name: str, count: int) -> list[Any]:

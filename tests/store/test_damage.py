@@ -28,9 +28,7 @@ from cases.store import CHUNK, FIELDS, assert_equal, assert_holds, change_attrib
 import scalable_bandits as sb
 from scalable_bandits.status import status
 from scalable_bandits.store import ObservationStore, StoreDamaged
-from scalable_bandits.store.layout import group_document
-from scalable_bandits.store.locations import locate
-from scalable_bandits.studies.stored import Notes
+from scalable_bandits.studies.stored import StudyResults
 
 pytest_plugins = ["cases.store_fixtures"]
 every_damage = pytest.mark.parametrize("damage", DAMAGES)
@@ -392,10 +390,7 @@ class TestStrangers:
 
 def test_notes_of_a_study_without_a_finished_run(tmp_path):
     """They are there, though every number is missing: a study that was interrupted so early is not damaged."""
-    (tmp_path / "study").mkdir()
-    location = locate(tmp_path / "study")
-    location.put_document("", group_document({}))
     names = {name: (name, {}, name) for name in ("one", "two")}
-    record = {"cases": names, "policies": names, "replicates": 3, "horizon": 12}
-    Notes(record).save(location, "its name", record)
-    assert Notes(record).load(location, "its name") == []
+    record = {"cases": names, "policies": names, "replicates": 3, "horizon": 12, "absent": []}
+    StudyResults.take_up(record, {"cases": names, "policies": names}, tmp_path / "study")
+    assert not StudyResults(record, tmp_path / "study").damage
