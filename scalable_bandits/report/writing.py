@@ -1,16 +1,25 @@
-"""Making the page of a study or a run from its store."""
+"""Writing the page of a study or a run, and the files of a study's result: data (zarr), tables (csv), figures (png)."""
 
 from __future__ import annotations
 
+import csv
 import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from scalable_bandits import store
+from scalable_bandits import plots, store
+from scalable_bandits.analysis import BEST, Mean, means
+from scalable_bandits.policies import PiGPUCB
 from scalable_bandits.report.blocks import Report
 from scalable_bandits.report.run_page import run_report
 from scalable_bandits.report.study_page import study_report
-from scalable_bandits.studies import Study
+from scalable_bandits.runs.simulate import simulate
+from scalable_bandits.studies import Comparison, Study
 from scalable_bandits.studies.stored import study_record
+
+if TYPE_CHECKING:
+    import xarray
 
 GENERATOR = "scalable_bandits report"  # written into every page; only files that contain it are overwritten
 RESULT = "result.zarr"  # name of the dataset in a folder made by `scalable-bandits run`
@@ -84,3 +93,48 @@ def write_report(place: str | Path, out: str | Path) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
     return file
+
+
+def save(study: Study, result: xarray.Dataset, folder: Path, data: bool = True) -> list[Path]:
+    """Write a study's tables and figures and, if `data` is set, its result into a folder; return the files."""
+    files = [folder / "table.csv", folder / "regret.png"]
+    _write(files[0], Mean._fields, means(result))
+    plots.study_figure(result).savefig(files[1])
+    if data:
+        files.insert(0, folder / RESULT)
+        store.save(result, files[0])
+    if study.measure != BEST and plots.scaling_panels(result):
+        files.append(folder / "scaling.png")
+        plots.scaling_figure(result, study.expected).savefig(files[-1])
+    if study.published is not None:
+        files.append(folder / "published.csv")
+        _write(files[-1], Comparison._fields, study.published(result))
+    if study.rates is not None:
+        files.append(folder / "growth.png")
+        plots.growth_figure(result, study.rates).savefig(files[-1])
+    played = _partitions(study, result)
+    if played:
+        files.append(folder / "partition.png")
+        plots.cover_figure(played, f"{study.cover}, {study.source}").savefig(files[-1])
+    return files
+
+
+def _write(file: Path, heading: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    with file.open("w", newline="") as handle:
+        writer = csv.writer(handle)
+        writer.writerow(heading)
+        writer.writerows(rows)
+
+
+def _partitions(study: Study, result: xarray.Dataset) -> dict[str, plots.Played]:
+    """Simulate the partitioned policy again in the first replicate of each two-dimensional case, to draw its cover."""
+    played = {}
+    for case in map(str, result["case"].values):
+        if study.cover is None or study.cover not in result["policy"].values or case not in study.cases:
+            break
+        horizon, seed = int(result["round"].values[-1]), result.attrs["seed"]
+        environment, policies = study.build(study.replicate(case, 0, horizon, seed))
+        policy = policies[study.cover]
+        if isinstance(policy, PiGPUCB) and policy.space.dimension == 2:
+            played[case] = plots.Played(policy, environment, simulate(policy, environment, horizon).candidate)
+    return played

@@ -34,7 +34,6 @@ from scalable_bandits.studies.stored import ELAPSED, ROUND, RUN, SERIES, TOTAL, 
 if TYPE_CHECKING:
     import xarray
 
-
 SOBOL_POINTS = 1024  # points of a box over which the regret of uniform play is averaged
 DRAWN = 2**17  # candidates over which it is averaged where there are too many for a table
 RETRIES = 1  # number of times that a failed run is played again

@@ -31,7 +31,6 @@ from scalable_bandits.studies import growth
 if TYPE_CHECKING:
     import xarray
 
-
 SERIES = {"regret": np.nan, "candidate": -1, "width": np.nan, "information_gain": np.nan}  # fill values by series
 TOTAL = "cumulative_regret"  # one more series, if a study keeps some rounds only
 DIMENSIONS = ("case", "policy", "replicate", "round")

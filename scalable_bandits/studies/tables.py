@@ -37,15 +37,6 @@ ENVIRONMENTS: dict[str, Callable[..., Environment]] = {
     "RKHSFunction.posterior_mean": RKHSFunction.posterior_mean,
     "DriftingFunction.sparse": DriftingFunction.sparse,
 }
-WORDS = {  # words by argument of a policy; `DerivedArguments` has a method for each argument
-    "noise": ("exact", "deviation"),
-    "regularization": ("noise variance",),
-    "rkhs_norm": ("exact", "interpolant"),
-    "variation_budget": ("exact",),
-    "information_gain": ("growth",),
-    "horizon": ("study",),
-    "xi": ("noise / 10",),
-}
 POLICY_WORDS = {"rkhs_norm": ("double",), "information_gain": ("realised", "greedy")}  # words that policies accept
 MOST = "most_candidates"  # key of a policy's table: it is not played where there are more
 UNCHANGED = 1e-9  # variation budget with which a policy of limited memory remembers everything
@@ -168,66 +159,70 @@ class ProblemsFromTables:
 
 @attrs.frozen
 class DerivedArguments:
-    """Environment of a replicate, and the arguments of policies derived from it: one method for each key of `WORDS`."""
+    """Environment of a replicate, and arguments of policies that are derived from it."""
 
     environment: Environment
     kernel: Kernel | None
     variance: float | None  # noise variance, if the table states it
     replicate: Replicate
 
-    def noise(self, word: str) -> float:
-        """Return R; or the standard deviation of measurements from their averages."""
-        if word == "exact":
-            return self.environment.sub_gaussian
-        if not self.deviation > 0.0:
-            checks.refuse("noise", word, "a number, or 'exact': no arm has several measurements that differ")
-        return self.deviation
-
     @property
-    def deviation(self) -> float:
+    def _measured(self) -> float:
         """Standard deviation of the environment's measurements from their averages, NaN if it has none."""
         return float(getattr(self.environment, "deviation", np.nan))
 
-    def regularization(self, _: str) -> float:
+    def deviation(self) -> float:
+        """Return the standard deviation of measurements from their averages."""
+        if not self._measured > 0.0:
+            checks.refuse("noise", "deviation", "a number, or 'exact': no arm has several measurements that differ")
+        return self._measured
+
+    def noise_variance(self) -> float:
         """Return the noise variance if the table states it or the measurements have one, else R^2."""
         if self.variance is not None:
             return self.variance
-        return (self.deviation if self.deviation > 0.0 else self.noise("exact")) ** 2
+        return (self._measured if self._measured > 0.0 else self.environment.sub_gaussian) ** 2
 
-    def rkhs_norm(self, word: str) -> float:
-        """Return the RKHS norm of the function, or of its ridge interpolant at all candidates."""
-        environment, space = self.environment, self.environment.space
-        if word == "exact":
-            if not hasattr(environment, "rkhs_norm"):
-                kind = type(environment).__name__
-                checks.refuse("rkhs_norm", word, f"a number, or 'interpolant': the norm of a {kind} is unknown")
-            return float(environment.rkhs_norm)
+    def exact_norm(self) -> float:
+        """Return the RKHS norm of the function."""
+        if not hasattr(self.environment, "rkhs_norm"):
+            kind = type(self.environment).__name__
+            checks.refuse("rkhs_norm", "exact", f"a number, or 'interpolant': the norm of a {kind} is unknown")
+        return float(self.environment.rkhs_norm)
+
+    def norm_of_interpolant(self) -> float:
+        """Return the RKHS norm of the function's ridge interpolant at all candidates."""
+        space = self.environment.space
         if self.kernel is None or space.finite is None:
-            checks.refuse("rkhs_norm", word, "a number: an interpolant requires a kernel and a finite space")
+            checks.refuse("rkhs_norm", "interpolant", "a number: an interpolant requires a kernel and a finite space")
         points = space.encode(space.finite.points())
-        return interpolant_norm(self.kernel, points, environment.table(), self.regularization(""))
+        return interpolant_norm(self.kernel, points, self.environment.table(), self.noise_variance())
 
-    def variation_budget(self, word: str) -> float:
+    def variation(self) -> float:
         """Return P_T; `UNCHANGED` for a function that does not change within the horizon, since policies refuse 0."""
         if not isinstance(self.environment, DriftingFunction):
-            checks.refuse("variation_budget", word, "a number: the exact budget is known of a DriftingFunction alone")
+            text = "a number: the exact budget is known of a DriftingFunction alone"
+            checks.refuse("variation_budget", "exact", text)
         return max(self.environment.variation(self.replicate.horizon), UNCHANGED)
 
-    def information_gain(self, word: str) -> Callable[[int], float]:
+    def growth(self) -> Callable[[int], float]:
         """Return the theoretical growth of gamma_t."""
         if self.kernel is None:
-            checks.refuse("information_gain", word, "a number: the environment has no kernel")
+            checks.refuse("information_gain", "growth", "a number: the environment has no kernel")
         rates = growth_rate(self.kernel, np.arange(self.replicate.horizon + 1), self.environment.space.dimension)
         found: Callable[[int], float] = np.asarray(rates).tolist().__getitem__
         return found
 
-    def horizon(self, _: str) -> int:
-        """Return T."""
-        return self.replicate.horizon
 
-    def xi(self, _: str) -> float:
-        """Return R / 10."""
-        return 0.1 * self.noise("exact")
+WORDS: dict[str, dict[str, Callable[[DerivedArguments], Any]]] = {  # by argument of a policy, then by word
+    "noise": {"exact": lambda of: of.environment.sub_gaussian, "deviation": DerivedArguments.deviation},
+    "regularization": {"noise variance": DerivedArguments.noise_variance},
+    "rkhs_norm": {"exact": DerivedArguments.exact_norm, "interpolant": DerivedArguments.norm_of_interpolant},
+    "variation_budget": {"exact": DerivedArguments.variation},
+    "information_gain": {"growth": DerivedArguments.growth},
+    "horizon": {"study": lambda of: of.replicate.horizon},
+    "xi": {"noise / 10": lambda of: 0.1 * of.environment.sub_gaussian},
+}
 
 
 def _prefix_errors(table: str, make: Callable[..., Any], *arguments: Any) -> Any:
@@ -298,7 +293,7 @@ def _argument(key: str, value: Any, derived: DerivedArguments) -> Any:
     """Make an argument of a policy: replace a word by its derived value, a table by the object that it describes."""
     if isinstance(value, str) and key in WORDS:
         if value in WORDS[key]:
-            return getattr(derived, key)(value)
+            return WORDS[key][value](derived)
         allowed = (*WORDS[key], *POLICY_WORDS.get(key, ()))
         if value not in allowed:
             checks.refuse(key, value, f"a number, or one of the words; {nearest(value, allowed)}")
