@@ -337,7 +337,7 @@ def _groups(result: Any, dimension: str, over: str) -> dict[str, list[tuple[floa
     return found
 
 
-def of_runs(result: Any, quantity: str, case: str, policy: str, horizon: int | None = None) -> NDArray[Any]:
+def of_runs(result: Any, quantity: str | None, case: str, policy: str, horizon: int | None = None) -> NDArray[Any]:
     """Return a quantity (replicates,) of the runs of one label, NaN of those that are not finished.
 
     Parameters
@@ -345,12 +345,14 @@ def of_runs(result: Any, quantity: str, case: str, policy: str, horizon: int | N
     result
         Result of `Study.run` or `Study.open`.
     quantity
-        As in `curves` over an axis.
+        As in `curves` over an axis; None: the regret by which the study compares policies.
     case, policy
         Labels of the case and the policy.
     horizon
         Last round of regrets; that of the policy if not given.
     """
+    if quantity is None:
+        quantity = BEST if measure_of(result) == BEST else REGRET
     if quantity in (REGRET, BEST):
         return (bests if quantity == BEST else totals)(result, case, policy, horizon)[1][:, -1]
     return np.asarray(result[quantity].sel(case=case, policy=policy).values)

@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from scalable_bandits import checks
-from scalable_bandits.analysis.curves import (
-    BEST,
-    REGRET,
-    bests,
-    horizons_of,
-    labels_of,
-    measure_of,
-    of_runs,
-    policies_of,
-    totals,
-)
+from scalable_bandits.analysis.curves import BEST, bests, horizons_of, labels_of, of_runs, policies_of, totals
 from scalable_bandits.analysis.exponents import LEVEL
 from scalable_bandits.checks import Floats
 
@@ -181,7 +171,7 @@ def _means(result: xarray.Dataset, case: str, horizon: int, level: float) -> lis
         fraction = average / of_uniform if of_uniform else float("nan")
         numbers = map(float, (*total, average, tail, fraction, *of_best[:2]))
         found.append(Mean(case, policy, horizon, len(regret), *numbers))
-    if measure_of(result) == BEST:
+    if result.attrs.get("measure") == BEST:
         return sorted(found, key=lambda row: (not row.runs, np.isnan(row.best), np.nan_to_num(row.best), row.regret))
     return sorted(found, key=lambda row: (np.isnan(row.regret), row.regret))
 
@@ -339,10 +329,9 @@ def wins(result: xarray.Dataset, against: str, tie: float = 0.0) -> list[Wins]:
 def _regrets(result: xarray.Dataset, horizon: int) -> dict[str, Floats]:
     """Return the regrets (cases, replicates) of the policies that play up to a horizon; NaN where one did not."""
     cases, count = [str(case) for case in result["case"].values], result.sizes["replicate"]
-    quantity = BEST if measure_of(result) == BEST else REGRET
     found: dict[str, Floats] = {}
     for row, case in enumerate(cases):
         for policy, label in labels_of(result, case, horizon).items():
             regrets = found.setdefault(policy, np.full((len(cases), count), np.nan))
-            regrets[row] = of_runs(result, quantity, case, label, horizon)
+            regrets[row] = of_runs(result, None, case, label, horizon)
     return {policy: found[policy] for policy in policies_of(result) if policy in found}

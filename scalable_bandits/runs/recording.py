@@ -17,13 +17,7 @@ from scalable_bandits.runs.evaluations import Evaluations, check_fresh
 from scalable_bandits.runs.thinning import rounds_played
 from scalable_bandits.spaces import Space
 from scalable_bandits.specification import specify
-from scalable_bandits.store import (
-    Durability,
-    Field,
-    ObservationStore,
-    SpecificationDiffers,
-    StoredRun,
-)
+from scalable_bandits.store import Durability, Field, ObservationStore, SpecificationDiffers, StoredRun
 from scalable_bandits.store.layout import check_room
 from scalable_bandits.store.locations import locate
 

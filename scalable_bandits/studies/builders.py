@@ -66,7 +66,7 @@ BUILDERS = {
     "ziomek2025-toy": Builder(ziomek2025.toy, ("toy",)),
 }
 ANALYSES = {  # what a study measures beyond regret, as arguments of `Study`
-    "partition of Matern 3/2": {"published": janz2020.growth, "series": janz2020.cells, "rates": janz2020.rates},
+    "partition of Matern 3/2": {"published": janz2020.growth, "series": janz2020.cells, "rates": janz2020.rates}
 }
 
 

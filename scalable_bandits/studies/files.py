@@ -14,20 +14,12 @@ from typing import Any
 from scalable_bandits import checks
 from scalable_bandits.posteriors.placement import is_local
 from scalable_bandits.specification import allow, known_types, nearest, plain, rebuilt
+from scalable_bandits.studies import tables
 from scalable_bandits.studies.builders import ANALYSES, BUILDERS, ProblemsFromBuilder
 from scalable_bandits.studies.growth import AXES, HORIZON, KEEP, Value
 from scalable_bandits.studies.layout import checked_axes, checked_horizons
 from scalable_bandits.studies.summary import Published
-from scalable_bandits.studies.tables import (
-    COMMON_KEYS,
-    MOST,
-    SET_BY_STUDY,
-    ProblemsFromTables,
-    arguments_of,
-    at_values,
-    environment_kinds,
-    policy_kinds,
-)
+from scalable_bandits.studies.tables import ProblemsFromTables, at_values, environment_kinds, policy_kinds
 
 TEXT = (
     "name", "title", "source", "duration", "family", "measure", "unit", "cover", "on", "store", "data", "builder",
@@ -209,9 +201,9 @@ def _from_tables(specification: Mapping[str, Any]) -> dict[str, Any]:
     for label, table in specification["policies"].items():
         _check_table(f"policies.{label}", table)
         kind = _check_name(f"policies.{label}.type", table.get("type"), policy_kinds())
-        _check_keys(f"key of policies.{label}", table, ["type", MOST, *_arguments(kind)])
-        if MOST in table:
-            checks.integer(f"policies.{label}.{MOST}", table[MOST], 1)
+        _check_keys(f"key of policies.{label}", table, ["type", tables.MOST, *_arguments(kind)])
+        if tables.MOST in table:
+            checks.integer(f"policies.{label}.{tables.MOST}", table[tables.MOST], 1)
         _check_values(f"policies.{label}", table)
     kinds = {table["type"] for table in specification["policies"].values()}
     common = {argument for kind in kinds for argument in _arguments(kind)}
@@ -233,13 +225,13 @@ def _kinds(value: Any) -> Iterator[Any]:
 
 
 def _arguments(kind: str) -> list[str]:
-    return [name for name in arguments_of(policy_kinds()[kind]) if name not in SET_BY_STUDY]
+    return [name for name in tables.arguments_of(policy_kinds()[kind]) if name not in tables.SET_BY_STUDY]
 
 
 def _check_environment(name: str, table: Mapping[str, Any]) -> None:
     known = environment_kinds()
     kind = _check_name(f"{name}.type", table.get("type"), known)
-    _check_keys(f"key of {name}", table, [*COMMON_KEYS, *arguments_of(known[kind])])
+    _check_keys(f"key of {name}", table, [*tables.COMMON_KEYS, *tables.arguments_of(known[kind])])
     _check_values(name, {key: value for key, value in table.items() if key != "noise"})
     noise = table.get("noise")
     if noise is not None and not (isinstance(noise, Mapping) and set(noise) <= {"share_of_range"} and noise):

@@ -18,18 +18,8 @@ from scalable_bandits import checks
 from scalable_bandits.runs.thinning import Keep, default
 from scalable_bandits.spaces import Space
 from scalable_bandits.specification import differences, nearest, specify
-from scalable_bandits.studies.growth import (
-    ABSENT,
-    HORIZON,
-    HORIZONS,
-    KEEP,
-    LISTS,
-    Value,
-    Variant,
-    all_values,
-    shown_value,
-    variants,
-)
+from scalable_bandits.studies import growth
+from scalable_bandits.studies.growth import HORIZON, Value, Variant
 from scalable_bandits.studies.runs import Problem
 
 RESERVED = (
@@ -71,7 +61,7 @@ def checked_axes(given: Any) -> dict[str, tuple[Value, ...]]:
             checks.refuse("key of axes", name, f"letters, digits and _; none of {', '.join(RESERVED)}")
         if not _are_values(values) or len(values) < 2:
             checks.refuse(f"axes.{name}", values, "a list of at least two numbers or words")
-        if len({shown_value(name, value) for value in values}) < len(values):
+        if len({growth.shown_value(name, value) for value in values}) < len(values):
             checks.refuse(f"axes.{name}", values, "different values, also as twelve digits show them")
     return {name: tuple(values) for name, values in given.items()}
 
@@ -91,7 +81,7 @@ def _wider(axes: Mapping[str, Sequence[Value]], given: Mapping[str, Sequence[Val
         if not _are_values(values) or not values:
             checks.refuse(f"axes.{name}", values, "a list of numbers or words")
         if not set(values) <= set(axes[name]):
-            found |= checked_axes({name: all_values(axes[name], values)})
+            found |= checked_axes({name: growth.all_values(axes[name], values)})
     return found
 
 
@@ -165,10 +155,10 @@ class Layout:
         """What the record of a study has of its cases, policies and horizons."""
         pairs = itertools.product([one.label for one in self.cases], {one.name for one in self.policies})
         return {
-            **{name: {one.label: one[1:] for one in getattr(self, name)} for name in LISTS},
-            ABSENT: sorted(pair for pair in pairs if pair in self.absent),
+            **{name: {one.label: one[1:] for one in getattr(self, name)} for name in growth.LISTS},
+            growth.ABSENT: sorted(pair for pair in pairs if pair in self.absent),
             HORIZON: max(map(self.rounds, self.policies)),
-            **({HORIZONS: list(self.horizons)} if self.several else {}),
+            **({growth.HORIZONS: list(self.horizons)} if self.several else {}),
         }
 
     def values(self, case: Variant, policy: Variant) -> dict[str, Value]:
@@ -303,10 +293,12 @@ def check_longer(
     place
         Name of the store.
     """
-    of_each = {one.name for one in variants(given, "policies") if HORIZON in one.values}
-    names = [one.name for one in variants(stored, "policies") if HORIZON not in one.values and one.name not in of_each]
+    of_each = {one.name for one in growth.variants(given, "policies") if HORIZON in one.values}
+    names = [
+        one.name for one in growth.variants(stored, "policies") if HORIZON not in one.values and one.name not in of_each
+    ]
     lines: list[str] = []
-    for case in variants(stored, "cases") if names else ():
+    for case in growth.variants(stored, "cases") if names else ():
         values = {**{name: of_axis[0] for name, of_axis in axes.items()}, **case.values}
         short, long = (_described(problem_at(case.name, record[HORIZON], values)) for record in (stored, given))
         lines += differences(short.environment, long.environment, f"{case.label}, environment")
@@ -320,5 +312,5 @@ def check_longer(
 
 def keep_of(keep: Keep, horizon: int, stored: Mapping[str, Any] | None) -> Keep:
     """Return which rounds a study keeps: if it does not say, those that its store does, or what `simulate` would."""
-    usual = default(horizon) if stored is None else stored.get(KEEP, "all")
+    usual = default(horizon) if stored is None else stored.get(growth.KEEP, "all")
     return usual if keep is None else keep

@@ -16,15 +16,7 @@ import numpy as np
 
 from scalable_bandits.environments import GaussianNoise, TableEnvironment
 from scalable_bandits.environments.published import HPOB
-from scalable_bandits.policies import (
-    GPEI,
-    MLEGPUCB,
-    PEGPUCB,
-    FullyBayesianGPUCB,
-    Policy,
-    RandomSearch,
-    RegretBalancing,
-)
+from scalable_bandits.policies import GPEI, MLEGPUCB, PEGPUCB, FullyBayesianGPUCB, Policy, RandomSearch, RegretBalancing
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Points
 from scalable_bandits.studies.runs import Problem, Replicate
