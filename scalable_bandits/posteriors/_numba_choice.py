@@ -41,45 +41,6 @@ def smallest_tied(best):
 
 
 @njit(cache=True, nogil=True)
-def finalists(index, numbers, salt):
-    """Return the positions of candidates tied with the best, and above that of all of smaller hash, then number.
-
-    If more candidates were added, and the best were larger, the one of smallest hash tied with it would be one of them.
-    """
-    floor = smallest_tied(index.max()) if index.shape[0] else 0.0
-    chosen = np.empty(16, dtype=np.int64)
-    count = 0
-    for i in range(index.shape[0]):
-        if index[i] < floor:
-            continue
-        h = tie_hash(numbers[i], salt)
-        beaten = False
-        for j in range(count):
-            other = tie_hash(numbers[chosen[j]], salt)
-            before = other < h or (other == h and numbers[chosen[j]] < numbers[i])
-            if before and index[chosen[j]] >= index[i]:
-                beaten = True
-                break
-        if beaten:
-            continue
-        kept = 0
-        for j in range(count):
-            other = tie_hash(numbers[chosen[j]], salt)
-            after = h < other or (h == other and numbers[i] < numbers[chosen[j]])
-            if not (after and index[i] >= index[chosen[j]]):
-                chosen[kept] = chosen[j]
-                kept += 1
-        count = kept
-        if count == chosen.shape[0]:
-            grown = np.empty(2 * count, dtype=np.int64)
-            grown[:count] = chosen
-            chosen = grown
-        chosen[count] = i
-        count += 1
-    return chosen[:count]
-
-
-@njit(cache=True, nogil=True)
 def choose(index, allowed, numbers, salt):
     """Return the position of the largest allowed index, and the index, -inf if nothing is allowed.
 

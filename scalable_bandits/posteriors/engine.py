@@ -263,11 +263,16 @@ def choose(
     return numba_choice.choose(index, numba_choice.ALL if allowed is None else allowed, numbers, np.uint64(salt))
 
 
-def first_of_ties(numbers: Indices, salt: int, most: int) -> Indices:
-    """Return the first (most,) of some candidates, in the order in which `choose` breaks ties."""
-    return numbers[np.lexsort((numbers, numba_choice.tie_hashes(numbers, np.uint64(salt))))[:most]]
+def order_of_ties(numbers: Indices, salt: int) -> Indices:
+    """Return the positions (k,) of candidates, by number (k,), in the order in which `choose` breaks ties."""
+    return np.lexsort((numbers, numba_choice.tie_hashes(numbers, np.uint64(salt))))
 
 
 def finalists(index: Floats, salt: int, numbers: Indices) -> Indices:
-    """Return the positions (k,) of the candidates that `choose` could return if more candidates were added."""
-    return numba_choice.finalists(index, numbers, np.uint64(salt))
+    """Return the positions (k,) of the candidates that `choose` could return if more candidates were added.
+
+    In the order in which `choose` breaks ties, these are the tied ones of a larger index than all before.
+    """
+    tied = np.flatnonzero(index >= numba_choice.smallest_tied(index.max(initial=-np.inf)))
+    tied = tied[order_of_ties(numbers[tied], salt)]
+    return tied[np.unique(np.maximum.accumulate(index[tied]), return_index=True)[1]]

@@ -313,7 +313,7 @@ class TestInProcess:
 
 @given(
     st.lists(st.integers(0, 3), min_size=1, max_size=40), st.lists(st.integers(1, 39), max_size=4),
-    st.integers(0, 2**32 - 1), st.sampled_from([1.0, -1.0]),
+    st.integers(0, 2**32 - 1), st.sampled_from([1.0, -1.0, -np.inf]),
 )  # fmt: skip
 def test_finalists(steps, cuts, salt, sign):
     """The best finalist of all pieces is the best of all candidates, also among near ties."""

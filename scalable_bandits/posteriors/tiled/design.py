@@ -29,7 +29,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import blas
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
-from scalable_bandits.posteriors.engine import Acquisition, Engine, choose, first_of_ties
+from scalable_bandits.posteriors.engine import Acquisition, Engine, choose, order_of_ties
 from scalable_bandits.posteriors.placement import Executor, Shards, executor
 from scalable_bandits.posteriors.regression import positive_factor
 from scalable_bandits.posteriors.state import State, StateEntry, value
@@ -321,7 +321,7 @@ class DesignEngine(Engine):
         variance, most = self._variance[numbers], int(np.clip(self.size // POOL_FRACTION, SMALLEST_POOL, LARGEST_POOL))
         tied = numbers[variance * ABOVE >= variance.max(initial=0.0)]
         if too_many := len(tied) > most:
-            numbers = np.sort(first_of_ties(tied, salt, most))
+            numbers = np.sort(tied[order_of_ties(tied, salt)[:most]])
         elif len(numbers) > most:
             numbers = np.sort(numbers[np.argpartition(-variance, most)[:most]])
         return self._pool_of(numbers, too_many, allowed)
