@@ -41,6 +41,7 @@ from scalable_bandits.spaces import FiniteSpace, Indices
 BY_TILE = ("window_rows",)  # entries of the state whose first dimension is that of the tiles
 BY_CANDIDATE = ("mean", "variance")  # entries whose first dimension is that of the candidates
 ROWS = "folded_rows."  # prefix of the entries with the folded rows, one for each tile
+OF_A_SHARD = (*BY_TILE, *BY_CANDIDATE, "floored")  # entries that differ between shards, besides the folded rows
 
 
 class Finalist(NamedTuple):
@@ -59,42 +60,11 @@ class Answer(NamedTuple):
     floored: int  # number of floored variances since the last rebuild
 
 
-class OrderedCandidates:
-    """Candidates of a space in the order of the tiles.
-
-    Parameters
-    ----------
-    space
-        The space.
-
-    Attributes
-    ----------
-    numbers : ndarray
-        (n,) numbers of the candidates in the space.
-    points : ndarray
-        (n, d) points of the candidates.
-    """
-
-    def __init__(self, space: FiniteSpace):
-        points = space.points()
-        self.numbers = tile_order(points, tiling.TILE)
-        self.points = np.ascontiguousarray(points[self.numbers])
-
-
-_by_hash: weakref.WeakValueDictionary[bytes, OrderedCandidates] = weakref.WeakValueDictionary()
-
-
-def _ordered_candidates(space: FiniteSpace) -> OrderedCandidates:
-    """Return the candidates of a space in order, the same object for all shards of this process."""
-    key = hashlib.sha256(pickle.dumps((space, tiling.TILE))).digest()
-    found = _by_hash.get(key)
-    if found is None:
-        found = _by_hash[key] = OrderedCandidates(space)
-    return found
+_in_process: weakref.WeakValueDictionary[bytes, TilesShard] = weakref.WeakValueDictionary()  # one of each space
 
 
 class TilesShard(Tiles):
-    """Some tiles of a large space, made from its specification, what was observed before, and changes since.
+    """Some tiles of a large space, made from its specification.
 
     Parameters
     ----------
@@ -106,29 +76,25 @@ class TilesShard(Tiles):
         Prior mean in units of y: one number, or (n,) in the order of the space.
     first, stop
         First tile of this shard, and one after the last.
-    state
-        State of this shard, from which it begins; None if there are no observations, or those collapsed.
-    collapsed
-        State of the collapsed observations, from which the rows are rebuilt; None if there are none.
-    changes
-        Changes of all shards since then.
     """
 
-    def __init__(
-        self, kernel: Kernel, space: FiniteSpace, prior_mean: float | Floats, first: int, stop: int,
-        state: State | None = None, collapsed: State | None = None, changes: Sequence[Call] = (),
-    ):  # fmt: skip
-        self._ordered = _ordered_candidates(space)
-        self._numbers = self._ordered.numbers
-        means = np.broadcast_to(prior_mean, (len(self._numbers),))[self._numbers]
-        super().__init__(kernel, self._ordered.points, means, first, stop)
-        if state is not None:
-            self.restore(state)
-        if collapsed is not None:
-            self._observed.restore(collapsed)
-            self._rebuild()
-        for change in changes:
-            change.on(self)
+    def __init__(self, kernel: Kernel, space: FiniteSpace, prior_mean: float | Floats, first: int, stop: int):
+        key = hashlib.sha256(pickle.dumps((space, tiling.TILE))).digest()
+        other = _in_process.get(key)
+        if other is None:
+            points = space.points()
+            self._numbers = tile_order(points, tiling.TILE)  # number of the candidate at each position
+            points = np.ascontiguousarray(points[self._numbers])
+        else:  # the same arrays for all shards of a space in this process
+            self._numbers, points = other._numbers, other.points
+        means = np.broadcast_to(prior_mean, (len(points),))[self._numbers]
+        super().__init__(kernel, points, means, first, stop)
+        _in_process[key] = self
+
+    def rebuild_from(self, collapsed: State) -> None:
+        """Rebuild the rows from the state of collapsed observations, instead of those so far."""
+        self._observed.restore(collapsed)
+        self._rebuild()
 
     def _rebuild(self) -> None:
         super()._rebuild()
@@ -173,6 +139,10 @@ class TilesShard(Tiles):
         """Return `covariances` of any positions with the h candidates held here, (k, h)."""
         return self.covariances(positions, folded, in_window)[:, self.held_span]
 
+    def state_here(self) -> State:
+        """Return the entries (...,) of the state that differ between shards."""
+        return {name: value for name, value in self.state().items() if name in OF_A_SHARD or name.startswith(ROWS)}
+
 
 class TilesSource:
     """Source of the shards of a space; see `placement.py`.
@@ -181,8 +151,8 @@ class TilesSource:
     ----------
     kernel, space, prior_mean
         Prior covariance, space and prior mean as for `TilesShard`.
-    ranges
-        First tile, and one after the last, of each shard.
+    edges
+        First tile of each shard, and one after the last tile of all.
 
     Attributes
     ----------
@@ -190,37 +160,41 @@ class TilesSource:
         Changes of all shards since the last rebuild, or since a state was restored.
     """
 
-    def __init__(
-        self, kernel: Kernel, space: FiniteSpace, prior_mean: float | Floats, ranges: Sequence[tuple[int, int]]
-    ):
-        self._given, self._ranges = (kernel, space, prior_mean), ranges
+    def __init__(self, kernel: Kernel, space: FiniteSpace, prior_mean: float | Floats, edges: Sequence[int]):
+        self._given, self._edges = (kernel, space, prior_mean), edges
         self.restart()
 
-    def restart(self, state: State | None = None, collapsed: State | None = None) -> None:
-        """Make shards from a state of all tiles or from collapsed observations, if given, without changes."""
-        self._state, self._collapsed = state, collapsed
-        self.changes: list[Call] = []
+    def restart(self, state: State | None = None, *changes: Call) -> None:
+        """Make shards from a state of all tiles, if it is given, and by these changes."""
+        self._state, self.changes = state, list(changes)
 
     def __call__(self, number: int) -> functools.partial[TilesShard]:
         """Return the function that makes a shard."""
-        first, stop = self._ranges[number]
-        state = None if self._state is None else shard_state(self._state, tiling.TILE, first, stop)
-        return functools.partial(TilesShard, *self._given, first, stop, state, self._collapsed, tuple(self.changes))
+        first, stop = self._edges[number : number + 2]
+        state = None if self._state is None else shard_state(self._state, first, stop)
+        return functools.partial(_make_shard, (*self._given, first, stop), state, tuple(self.changes))
 
 
-def shard_state(state: State, tile_size: int, first: int, stop: int) -> State:
+def _make_shard(given: tuple[Any, ...], state: State | None, changes: Sequence[Call]) -> TilesShard:
+    shard = TilesShard(*given)
+    if state is not None:
+        shard.restore(state)
+    for change in changes:
+        change.on(shard)
+    return shard
+
+
+def shard_state(state: State, first: int, stop: int) -> State:
     """Return the part of a state of all tiles that belongs to the shard with some of them.
 
     Parameters
     ----------
     state
         Arrays (...,) by name.
-    tile_size
-        Number of candidates in a tile.
     first, stop
         First tile of the shard, and one after the last.
     """
-    span = slice(first * tile_size, stop * tile_size)
+    span = slice(first * tiling.TILE, stop * tiling.TILE)
     return {
         **{name: value for name, value in state.items() if not name.startswith(ROWS)},
         **{name: state[name][span] for name in BY_CANDIDATE}, **{name: state[name][first:stop] for name in BY_TILE},
@@ -230,7 +204,7 @@ def shard_state(state: State, tile_size: int, first: int, stop: int) -> State:
 
 
 def joined_state(states: Sequence[State]) -> State:
-    """Join the entries (...,) that differ between shards, in the order of their tiles."""
+    """Join the states (...,) of all shards, in the order of their tiles."""
     joined = {name: np.concatenate([state[name] for state in states]) for name in (*BY_CANDIDATE, *BY_TILE)}
     rows = {name: value for state in states for name, value in state.items() if name.startswith(ROWS)}
     return {**joined, **rows, **arrays(floored=sum(int(state["floored"]) for state in states))}
@@ -261,12 +235,12 @@ class ShardedTiles(Tiles):
         super().__init__(kernel, points, prior_mean, 0, 0)
         edges = shard_edges(-(-self.size // self.tile_size))
         self._shard_of = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
-        ranges = list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))  # tiles of each shard
-        self._source = TilesSource(kernel, space, float(means[0]) if (means == means[0]).all() else means, ranges)
+        self._every_shard = range(len(edges) - 1)
+        mean = float(means[0]) if (means == means[0]).all() else means
+        self._source = TilesSource(kernel, space, mean, edges.tolist())
         self._shards: Shards[TilesShard] = executor.shards(
-            self._source, len(ranges), f"tiles of {self.size} candidates"
+            self._source, len(self._every_shard), f"tiles of {self.size} candidates"
         )
-        self._every_shard = range(len(ranges))
         self._floored_before = 0  # floored variances before the last rebuild, after which shards count from 0
         self._group_maxima: list[GroupMaxima] | None = None  # answer of each shard, until the next change
         self._finalist: Finalist | None = None  # the best finalist, until the next observation or fold
@@ -325,7 +299,7 @@ class ShardedTiles(Tiles):
     def _rebuild(self) -> None:
         super()._rebuild()
         if self._can_rebuild:
-            self._source.restart(collapsed=copied(self._observed.state()))
+            self._source.restart(None, Call(TilesShard.rebuild_from, (copied(self._observed.state()),), {}))
             self._floored_before = self.floored
 
     def revise(self, slots: Indices, positions: Indices, weights: Floats) -> None:
@@ -364,11 +338,11 @@ class ShardedTiles(Tiles):
     # ---- state
 
     def state(self) -> State:
-        joined = joined_state(self._shards.ask(self._every_shard, TilesShard.state))
+        joined = joined_state(self._shards.ask(self._every_shard, TilesShard.state_here))
         return {**super().state(), **joined, "floored": joined["floored"] + self._floored_before}
 
     def restore(self, state: State) -> None:
-        super().restore(shard_state(state, self.tile_size, 0, 0))
+        super().restore(shard_state(state, 0, 0))
         self._finalist = self._group_maxima = None
         self.floored = self._floored_before = int(state["floored"])
         self._source.restart(copied(state))
