@@ -39,7 +39,7 @@ from scalable_bandits.spaces import FiniteSpace, Indices, Mask, Points
 TILE = 1024  # candidates whose rows are computed at a time
 SMALLEST_POOL, LARGEST_POOL = 256, 2048  # smallest and largest number of candidates in a pool
 POOL_FRACTION = 64  # between these two, a pool has one of so many candidates
-CHUNK = 256  # rows of a tile in one array
+CHUNK = 256  # rows of a tile in one product; there is room for a multiple of these
 BLOCK = 256  # points in a block of a rebuild
 UNKNOWN: Mask = np.zeros(0, dtype=np.bool_)  # stands for the mask of a restored pool, the mask of the next question
 Block = tuple[Floats, Floats, Floats]  # arguments of `DesignTiles.add`
@@ -73,32 +73,26 @@ class DesignTiles:
         """Remove all rows."""
         self._variance = self._kernel.diagonal(self._points).astype(np.float64)
         self._height = 0
-        self._rows: list[list[Floats]] = [[] for _ in self._starts]  # by tile, chunks (CHUNK, tile's candidates)
+        self._rows = [np.empty((0, min(TILE, len(self._points) - s))) for s in self._starts]  # by tile, with room
 
     def add(self, points: Floats, rows: Floats, lower: Floats) -> None:
         """Add the rows of points (b, d), given the rows (b, height) at them so far and the lower factor (b, b) of S."""
-        parts = [np.ascontiguousarray(rows[:, i : i + CHUNK]) for i in range(0, self._height, CHUNK)]
+        height, stop = self._height, self._height + len(points)
+        chunks = [slice(i, min(i + CHUNK, height)) for i in range(0, height, CHUNK)]
+        parts = [np.ascontiguousarray(rows[:, chunk]) for chunk in chunks]
         for tile, start in enumerate(self._starts):
-            some = self._points[start : start + TILE]
+            some, held = self._points[start : start + TILE], self._rows[tile]
             block = np.empty((len(points), len(some)))
             self._kernel.fill(points, some, block)
-            for left, chunk in zip(parts, self._rows[tile], strict=True):
-                blas.subtract_product(block, left, chunk[: left.shape[1]])
+            for part, chunk in zip(parts, chunks, strict=True):
+                blas.subtract_product(block, part, held[chunk])
             blas.solve_lower(lower, block)
-            self._append(self._rows[tile], block)
+            if stop > len(held):
+                held.resize(-(-stop // CHUNK) * CHUNK, len(some), refcheck=False)
+            held[height:stop] = block
             self._variance[start : start + TILE] -= np.einsum("ij,ij->j", block, block)
         np.maximum(self._variance, 0.0, out=self._variance)
-        self._height += len(points)
-
-    def _append(self, chunks: list[Floats], rows: Floats) -> None:
-        """Append rows (b, candidates) to the chunks of a tile, which has `_height` rows."""
-        used, done = self._height % CHUNK, 0
-        while done < len(rows):
-            if not used:
-                chunks.append(np.empty((CHUNK, rows.shape[1])))
-            some = rows[done : done + CHUNK - used]
-            chunks[-1][used : used + len(some)] = some
-            done, used = done + len(some), (used + len(some)) % CHUNK
+        self._height = stop
 
     def variances(self) -> Floats:
         """Return the variances (n,) of these candidates."""
@@ -110,9 +104,7 @@ class DesignTiles:
         found = np.empty((len(here), self._height))
         for tile in np.unique(here // TILE).tolist():
             inside = here // TILE == tile
-            for i, chunk in enumerate(self._rows[tile]):
-                part = found[:, i * CHUNK : (i + 1) * CHUNK]
-                part[inside] = chunk[: part.shape[1], here[inside] % TILE].T
+            found[inside] = self._rows[tile][: self._height, here[inside] % TILE].T
         return found
 
 
