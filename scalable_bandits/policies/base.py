@@ -18,16 +18,7 @@ from scalable_bandits.policies.measurements import Measuring
 from scalable_bandits.policies.pending import AllFailed, PendingPoints, PointNotPending
 from scalable_bandits.posteriors.placement import Executor, executor
 from scalable_bandits.posteriors.rounds import Columns
-from scalable_bandits.posteriors.state import (
-    State,
-    StateEntry,
-    check_state,
-    entries_of,
-    number,
-    restore,
-    state_of,
-    value,
-)
+from scalable_bandits.posteriors.state import State, StateEntry, entries_of, number, restore, state_of, value
 from scalable_bandits.randomness import derived_seed, generator
 from scalable_bandits.spaces import Domain, Indices, Mask, Space, make_domain
 from scalable_bandits.spaces.domain import CANDIDATES
@@ -635,10 +626,7 @@ class Policy(AbstractContextManager[Any]):
         ValueError
             If an entry is missing: the policy is unchanged then. If an entry has another shape.
         """
-        entries = entries_of(type(self))
-        check_state(self, entries, state)
-        self._before_restore(state)
-        restore(self, entries, state)
+        restore(self, entries_of(type(self)), state, self._before_restore)
 
     def _before_restore(self, state: State) -> None:
         """Make parts of the sizes that the arrays (...,) of a state have, before these are restored."""

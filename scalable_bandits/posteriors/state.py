@@ -12,7 +12,7 @@ without dimensions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple
 
@@ -94,8 +94,9 @@ def number(attribute: str, kind: type, *, name: str = "") -> StateEntry:
 
 
 def value(
-    name: str, shape: str, dtype: DTypeLike | None, read: Callable[[Any], ArrayLike], write: Callable[[Any, Any], None]
-) -> StateEntry:
+    name: str, shape: str, dtype: DTypeLike | None, read: Callable[[Any], ArrayLike],
+    write: Callable[[Any, Any], None] = lambda owner, held: None,
+) -> StateEntry:  # fmt: skip
     """Declare a value that is not an array in the object, such as a dict or a list.
 
     Parameters
@@ -109,7 +110,7 @@ def value(
     read
         Function that returns the array (...,) of an object.
     write
-        Function that restores such an array.
+        Function that restores such an array; not given for an array that the object restores with others.
     """
     return StateEntry(name, shape, dtype, read, write)
 
@@ -179,14 +180,7 @@ def state_of(owner: Any, entries: Iterable[StateEntry]) -> State:
     return found
 
 
-def check_state(owner: Any, entries: Iterable[StateEntry], state: State) -> None:
-    """Raise ValueError if an entry is missing in the arrays (...,) of a state."""
-    missing = [entry.name for entry in entries if entry.shape and entry.name not in state]
-    if missing:
-        checks.refuse("state", sorted(state), f"a state of {type(owner).__name__}, which has {', '.join(missing)}")
-
-
-def restore(owner: Any, entries: Iterable[StateEntry], state: State) -> None:
+def restore(owner: Any, entries: Sequence[StateEntry], state: State, before: Callable[[State], None]) -> None:
     """Restore an object from arrays (...,) that `state_of` returned, of an object of the same specification.
 
     Parameters
@@ -197,7 +191,18 @@ def restore(owner: Any, entries: Iterable[StateEntry], state: State) -> None:
         Entries of the state.
     state
         Arrays (...,) by name.
+    before
+        Function that is called with the state after the check, before any entry is restored.
+
+    Raises
+    ------
+    ValueError
+        If an entry is missing: the object is unchanged then. If an entry has another shape.
     """
+    missing = [entry.name for entry in entries if entry.shape and entry.name not in state]
+    if missing:
+        checks.refuse("state", sorted(state), f"a state of {type(owner).__name__}, which has {', '.join(missing)}")
+    before(state)
     for entry in entries:
         if entry.shape:
             entry.write(owner, state[entry.name])
@@ -233,10 +238,7 @@ class Stateful:
         ValueError
             If an entry is missing, which is noticed before the object's own entries change, or has another shape.
         """
-        entries = self.state_fields()
-        check_state(self, entries, state)
-        self.before_restore(state)
-        restore(self, entries, state)
+        restore(self, self.state_fields(), state, self.before_restore)
         self.after_restore()
 
     def before_restore(self, state: State) -> None:

@@ -39,7 +39,7 @@ class BoxEngine(OnDemandEngine):
     """
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (
-        value("slots", "(m,)", np.int64, lambda self: list(self._slots), lambda self, slots: None),  # `before_restore`
+        value("slots", "(m,)", np.int64, lambda self: list(self._slots)),  # restored by `before_restore`
         array("_sums", "(m, 2)", used="_count"),
         array("_factor", "(m, m)", used=("_count", "_count")),
     )

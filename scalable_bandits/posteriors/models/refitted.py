@@ -56,7 +56,7 @@ class RefittedModel(Model):
     """
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (
-        value("learned", "(p + 1,)", np.float64, lambda model: model._learned(), lambda *_: None),  # `before_restore`
+        value("learned", "(p + 1,)", np.float64, lambda model: model._learned()),  # restored by `before_restore`
     )
     plays = False
 

@@ -19,11 +19,10 @@ Shards are asked twice a pool. Every number follows from a tile and the points.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
@@ -179,11 +178,6 @@ class Pool:
         return top > self._bound[1] * ABOVE
 
 
-def _entry(name: str, shape: str, dtype: DTypeLike, read: Callable[[Any], Any]) -> StateEntry:
-    """Declare an entry of the state; `DesignEngine.restore` restores all of them together."""
-    return value(name, shape, dtype, read, lambda engine, held: None)
-
-
 class DesignEngine(Engine):
     """Exact variances, for choosing points by variance alone; it has no means.
 
@@ -200,14 +194,14 @@ class DesignEngine(Engine):
 
     limit: ClassVar[int] = 2_000_000
 
-    STATE: ClassVar[tuple[StateEntry, ...]] = (
-        _entry("points", "(m,)", np.int64, lambda self: self._folded[0]),
-        _entry("noise_variances", "(m,)", np.float64, lambda self: self._folded[1]),
-        _entry("blocks", "(b,)", np.int64, lambda self: [len(points) for points, *_ in self._added]),
-        _entry("new_points", "(q,)", np.int64, lambda self: [c for c, _ in self._new]),
-        _entry("new_noise", "(q,)", np.float64, lambda self: [v for _, v in self._new]),
-        _entry("pool", "(k,)", np.int64, lambda self: [] if self._pool is None else self._pool.numbers),
-        _entry("tied", "()", bool, lambda self: self._pool is not None and self._pool.tied),
+    STATE: ClassVar[tuple[StateEntry, ...]] = (  # restored together by `restore`
+        value("points", "(m,)", np.int64, lambda self: self._folded[0]),
+        value("noise_variances", "(m,)", np.float64, lambda self: self._folded[1]),
+        value("blocks", "(b,)", np.int64, lambda self: [len(points) for points, *_ in self._added]),
+        value("new_points", "(q,)", np.int64, lambda self: [c for c, _ in self._new]),
+        value("new_noise", "(q,)", np.float64, lambda self: [v for _, v in self._new]),
+        value("pool", "(k,)", np.int64, lambda self: [] if self._pool is None else self._pool.numbers),
+        value("tied", "()", bool, lambda self: self._pool is not None and self._pool.tied),
     )
 
     def __init__(
