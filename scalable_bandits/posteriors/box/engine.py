@@ -98,6 +98,11 @@ class BoxEngine(OnDemandEngine):
         return list(self._slots)
 
     @property
+    def nbytes(self) -> int:
+        """Approximate memory of the factor, its matrix and their copies."""
+        return 32 * max(64, 2 * len(self._slots)) ** 2
+
+    @property
     def noise_variances(self) -> Floats:
         """Noise variances (m,) of the averages at the observed points, in squared units of y."""
         return 1.0 / self._sums[: len(self._slots), 0]

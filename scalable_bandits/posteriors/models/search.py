@@ -37,7 +37,7 @@ SETTINGS = {"usual": 2048, "learned": 2048, "hurried": 512}  # numbers of random
 
 
 class BoxSearch(Candidates):
-    """Search of a whole box."""
+    """Search of a whole box, or of all settings of a space of named parameters."""
 
     def engine(self, model: Model) -> BoxEngine:
         bounds, constant = _bounds(model), model.constant_mean
@@ -75,24 +75,14 @@ class BoxSearch(Candidates):
         self, model: Model, surface: SearchSurface, index: SmoothIndex, near: Indices, key: tuple[int, int],
         sizes: Sizes, settled: Indices = NO_POINTS,
     ) -> Top:  # fmt: skip
-        points, seed = model.domain.coordinates(near), derived_seed(key[0], "box", key[1])
-        likely = points[promising(surface, index, points, sizes.likely)]
-        return maximize_over_box(surface, index, _bounds(model), seed, likely, sizes)
-
-
-class SettingsSearch(BoxSearch):
-    """Search of all settings of a space of named parameters."""
-
-    def _top(
-        self, model: Model, surface: SearchSurface, index: SmoothIndex, near: Indices, key: tuple[int, int],
-        sizes: Sizes, settled: Indices = NO_POINTS,
-    ) -> Top:  # fmt: skip
-        domain, space = model.domain, cast(SearchSpace, model.domain.space)
-        if not space.smooth:
+        domain, space = model.domain, cast(SearchSpace, model.domain.space)  # if it is named
+        if space.named and not space.smooth:
             points, without = domain.points(near), domain.points(settled)
             return top_of_settings(surface, index, space, points, key, SETTINGS[model.effort], without)
-        found = super()._top(model, surface, index, near, key, sizes)
-        return found._replace(x=space.decode(found.x[None])[0])
+        points, seed = domain.coordinates(near), derived_seed(key[0], "box", key[1])
+        likely = points[promising(surface, index, points, sizes.likely)]
+        top = maximize_over_box(surface, index, _bounds(model), seed, likely, sizes)
+        return top._replace(x=space.decode(top.x[None])[0]) if space.named else top
 
 
 class GridSearch(BoxSearch):
@@ -153,7 +143,7 @@ def surface_of(model: Model, query: Query) -> Surface:
 def search_of(domain: Domain, large_grids: bool = False) -> Candidates:
     """Return the search of a domain; `large_grids`: whether it does not compute an index at all points of these."""
     if domain.whole_box:
-        return SettingsSearch() if domain.space.named else BoxSearch()
+        return BoxSearch()
     if large_grids and domain.finite.lattice and domain.size > MOST_ENUMERATED:
         return GridSearch()
     return CANDIDATES

@@ -28,32 +28,6 @@ SCAN = 256  # number of Sobol points in a cube
 STARTS = 6  # number of points from which the index is climbed
 
 
-class CubePosterior:
-    """Posterior of a cell of a box.
-
-    Parameters
-    ----------
-    engine
-        Engine with the cell's observations.
-    pending
-        (q, d) pending points.
-    noise_variance
-        Noise variance of the pending values, in squared units of y.
-    """
-
-    def __init__(self, engine: BoxEngine, pending: Floats, noise_variance: float):
-        self.engine, self._pending, self._noise = engine, pending, noise_variance
-
-    @property
-    def nbytes(self) -> int:
-        """Approximate memory of the engine's factor, its matrix and their copies."""
-        return 32 * max(64, 2 * len(self.engine.observed)) ** 2
-
-    def surface(self) -> Surface:
-        """Return the posterior as a function of x."""
-        return self.engine.surface(self._pending, self._noise)
-
-
 class Least:
     """Least of several indices, with the interface of a posterior: the index is the mean, the variance is zero.
 
@@ -89,7 +63,7 @@ class CubeIndex(NamedTuple):
     seed: int  # seed of the points at which the index is computed first
 
 
-class BoxCells(CellPosteriors[CubePosterior]):
+class BoxCells(CellPosteriors[BoxEngine]):
     """Posteriors of cells of a box.
 
     Parameters
@@ -114,9 +88,9 @@ class BoxCells(CellPosteriors[CubePosterior]):
     def has_constant_index(self, cell: Cell) -> bool:
         return super().has_constant_index(cell) and not (self.needs_ancestors and cell.parent is not None)
 
-    def build(self, cell: Cell, pending: Sequence[int] = ()) -> tuple[CubePosterior, float]:
-        engine, points = self._engine(cell.data), self.cover.points(np.array(pending, dtype=np.int64))
-        return CubePosterior(engine, points, self._noise), engine.information_gain
+    def build(self, cell: Cell) -> tuple[BoxEngine, float]:
+        engine = self._engine(cell.data)
+        return engine, engine.information_gain
 
     def _engine(self, data: Sequence[int]) -> BoxEngine:
         engine = BoxEngine(self.kernel, self.cover.dimension, constant_mean(self.prior_mean))
@@ -126,22 +100,23 @@ class BoxCells(CellPosteriors[CubePosterior]):
         return engine
 
     def observe(self, cell: Cell, candidate: int, y: float, noise_variance: float, log_term: float | None) -> None:
-        posterior = self.posterior(cell)
-        before = posterior.nbytes
-        posterior.engine.points = self.cover.points(None)
-        posterior.engine.observe(candidate, y, noise_variance)
-        cell.gain = posterior.engine.information_gain
-        self._bytes += posterior.nbytes - before
+        engine = self.posterior(cell)
+        before = engine.nbytes
+        engine.points = self.cover.points(None)
+        engine.observe(candidate, y, noise_variance)
+        cell.gain = engine.information_gain
+        self._bytes += engine.nbytes - before
         cell.maximizer = None
         self.tree.set_unknown(cell)  # it is computed when it is needed, at the width of that round
 
     def evaluate(self, cell: Cell, log_term: float) -> None:
-        posterior, width = self.posterior_with_pending(cell), self.tree.width(cell.gain, log_term)
-        surface, index = posterior.surface(), self._upper(width)
+        engine, width = self.posterior(cell), self.tree.width(cell.gain, log_term)
+        pending = self.cover.points(np.array(self.pending.get(cell.number, ()), dtype=np.int64))
+        surface, index = engine.surface(pending, self._noise), self._upper(width)
         bounds = np.stack(self.cover.bounds(cell.divisions, cell.place), axis=-1)
         ancestors = self._ancestor_indices(cell)
         searched = Least([(surface, index), *ancestors]) if ancestors else surface
-        observed = self.cover.points(np.array(posterior.engine.observed, dtype=np.int64))
+        observed = self.cover.points(np.array(engine.observed, dtype=np.int64))
         maximised = self._upper(0.0) if ancestors else index  # the mean of `Least` is the index
         near = observed[promising(surface, index, observed)]
         starts = 3 * STARTS if ancestors else STARTS  # the least of indices has ridges, where a climb may end
@@ -176,7 +151,7 @@ class BoxCells(CellPosteriors[CubePosterior]):
         return low + (high - low) * generator(derived_seed(self._seed, cell.seeded_hash), "anywhere").random(len(low))
 
     def best(self, cell: Cell) -> tuple[float, int, float]:
-        engine = self.posterior(cell).engine
+        engine = self.posterior(cell)
         candidates = np.array(engine.observed)
         mean, variance = engine.surface().predict(self.cover.points(candidates))
         p = int(np.argmax(mean))

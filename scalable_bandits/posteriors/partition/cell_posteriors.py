@@ -68,11 +68,8 @@ class CellPosteriors(ABC, Generic[Posterior]):
         self._bytes = 0
 
     @abstractmethod
-    def build(self, cell: Cell, pending: Sequence[int] = ()) -> tuple[Posterior, float]:
-        """Compute the posterior of a cell, given pending candidates too; it is not kept in memory.
-
-        Returns the posterior, and the information gain (nats) of the observations.
-        """
+    def build(self, cell: Cell) -> tuple[Posterior, float]:
+        """Compute the posterior of a cell, which is not kept in memory, and its information gain in nats."""
 
     @abstractmethod
     def observe(self, cell: Cell, candidate: int, y: float, noise_variance: float, log_term: float | None) -> None:
@@ -131,11 +128,6 @@ class CellPosteriors(ABC, Generic[Posterior]):
         else:
             self._in_memory.move_to_end(cell)
         return posterior
-
-    def posterior_with_pending(self, cell: Cell) -> Posterior:
-        """Return the posterior of a cell given its pending candidates too."""
-        pending = self.pending.get(cell.number)
-        return self.build(cell, pending)[0] if pending else self.posterior(cell)
 
     def mark_used(self, cells: Sequence[Cell]) -> None:
         """Mark the posteriors of cells as used, in this order; all of them are in memory."""

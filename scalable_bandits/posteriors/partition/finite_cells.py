@@ -172,6 +172,11 @@ class FiniteCells(CellPosteriors[FinitePosterior]):
             built.observe(np.array([p]), built.mean[[p]], self._noise)
         return built, gain
 
+    def _with_pending(self, cell: Cell) -> FinitePosterior:
+        """Return the posterior of a cell given its pending candidates too."""
+        pending = self.pending.get(cell.number)
+        return self.build(cell, pending)[0] if pending else self.posterior(cell)
+
     def observe(self, cell: Cell, candidate: int, y: float, noise_variance: float, log_term: float | None) -> None:
         posterior = self.posterior(cell)
         before = posterior.nbytes
@@ -181,7 +186,7 @@ class FiniteCells(CellPosteriors[FinitePosterior]):
             self.tree.evaluate(cell, posterior.fields, posterior.numbers, log_term, self._salt)
 
     def evaluate(self, cell: Cell, log_term: float) -> None:
-        posterior = self.posterior_with_pending(cell)
+        posterior = self._with_pending(cell)
         self.tree.evaluate(cell, posterior.fields, posterior.numbers, log_term, self._salt)
 
     def last_index(self, cell: Cell, log_term: float) -> Floats:
@@ -202,7 +207,7 @@ class FiniteCells(CellPosteriors[FinitePosterior]):
         return float(posterior.mean[p]), int(posterior.numbers[p]), float(posterior.variance[p] ** 0.5)
 
     def best_among(self, cell: Cell, candidates: Sequence[int], log_term: float) -> tuple[float, int]:
-        posterior = self.posterior_with_pending(cell)
+        posterior = self._with_pending(cell)
         index = self._index(cell, posterior, log_term)[posterior.numbers.searchsorted(candidates)]
         position, largest = choose(index, int(self._salt), None, np.array(candidates))
         return largest, candidates[position]

@@ -202,7 +202,7 @@ class RemoteCells(CellPosteriors[Any]):
 
     # ---- the interface
 
-    def build(self, cell: Cell, pending: Sequence[int] = ()) -> tuple[Any, float]:
+    def build(self, cell: Cell) -> tuple[Any, float]:
         raise NotImplementedError("posteriors are in the shards")
 
     def observe(self, cell: Cell, candidate: int, y: float, noise_variance: float, log_term: float | None) -> None:
