@@ -42,7 +42,7 @@ def leave_one_out_errors(kernel: Kernel, x: Floats, residuals: Floats, noise_var
     noise_variances
         (m,) noise variances of the averages, in squared units of y.
     """
-    factor, _ = positive_factor(covariances(kernel, x, x), noise_variances)
+    factor = positive_factor(covariances(kernel, x, x), noise_variances)
     inverse = cho_solve((factor, True), np.eye(len(x)))
     return np.asarray((inverse @ residuals) / np.sqrt(inverse.diagonal()))
 

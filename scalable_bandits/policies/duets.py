@@ -56,7 +56,7 @@ class Errors(NamedTuple):
 
 def leverages(kernel: Kernel, points: Floats, noise_variances: Floats) -> Floats:
     """Compute, at points (m, d), the posterior variances over the noise variances (m,) of the averages: (m,)."""
-    factor, _ = positive_factor(covariances(kernel, points, points), noise_variances)
+    factor = positive_factor(covariances(kernel, points, points), noise_variances)
     inverse = solve_triangular(factor, np.eye(len(points)), lower=True)
     return np.asarray(1.0 - noise_variances * np.einsum("ij,ij->j", inverse, inverse))
 
@@ -85,10 +85,10 @@ class SparseEstimate:
         self._kernel, self._points, self._noise = kernel, points, noise_variances
         self._inducing = points[chosen]
         self._gram = covariances(kernel, points, points)
-        self._factor, _ = positive_factor(self._gram[np.ix_(chosen, chosen)], np.zeros(len(chosen)))
+        self._factor = positive_factor(self._gram[np.ix_(chosen, chosen)], np.zeros(len(chosen)))
         self._features = solve_triangular(self._factor, self._gram[chosen], lower=True)  # (z, m)
         inner = np.eye(len(chosen)) + (self._features / noise_variances) @ self._features.T
-        self._inner, _ = positive_factor(inner, np.zeros(len(chosen)))
+        self._inner = positive_factor(inner, np.zeros(len(chosen)))
 
     def at(self, x: Floats, total: Floats) -> Errors:
         """Return the estimate at points x (k, d), and the bound on its error, from the sum (z,) of all summaries."""

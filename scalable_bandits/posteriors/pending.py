@@ -68,7 +68,7 @@ def drawn(engine: Engine, pending: Sequence[int], columns: Floats, covariance: F
 def _factor(covariance: Floats) -> Floats:
     """Return the Cholesky factor (q, q) of a covariance that differences of nearly equal numbers may have spoilt."""
     try:
-        return positive_factor(covariance, np.zeros(len(covariance)))[0]
+        return positive_factor(covariance, np.zeros(len(covariance)))
     except LinAlgError:
         jitter = 1e-7 * float(covariance.diagonal().max())
-        return positive_factor(0.5 * (covariance + covariance.T), np.full(len(covariance), jitter))[0]
+        return positive_factor(0.5 * (covariance + covariance.T), np.full(len(covariance), jitter))

@@ -36,6 +36,14 @@ class Call(NamedTuple):
         return self.method(shard, *self.arguments, **self.named)
 
 
+def made(make: Callable[[], Shard], changes: Sequence[Call]) -> Shard:
+    """Make a shard and call the methods that change it to what it is now."""
+    shard = make()
+    for change in changes:
+        change.on(shard)
+    return shard
+
+
 class Shards(Generic[Shard]):
     """The shards of one posterior, numbered from 0, in this process; those of a `ShardPool` are on workers.
 

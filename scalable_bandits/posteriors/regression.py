@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 
 import numpy as np
@@ -28,8 +29,8 @@ def grown(held: Floats, *shape: int) -> Floats:
     return found
 
 
-def positive_factor(matrix: Floats, noise_variance: Floats) -> tuple[Floats, float]:
-    """Return the lower Cholesky factor of a covariance (m, m) plus noise variances (m,), and the jitter added to these.
+def positive_factor(matrix: Floats, noise_variance: Floats) -> Floats:
+    """Return the lower Cholesky factor (m, m) of a covariance (m, m) plus noise variances (m,), with jitter if needed.
 
     Raises
     ------
@@ -37,13 +38,10 @@ def positive_factor(matrix: Floats, noise_variance: Floats) -> tuple[Floats, flo
         If the matrix is indefinite even with a jitter of 1e-10 of the largest variance.
     """
     scale = float(matrix.diagonal().max(initial=0.0))
-    for step in JITTER:
-        try:
-            return cholesky(matrix + np.diag(noise_variance + step * scale), lower=True), step * scale
-        except LinAlgError:
-            if step == JITTER[-1]:
-                raise
-    raise AssertionError
+    for step in JITTER[:-1]:
+        with contextlib.suppress(LinAlgError):
+            return cholesky(matrix + np.diag(noise_variance + step * scale), lower=True)
+    return cholesky(matrix + np.diag(noise_variance + JITTER[-1] * scale), lower=True)
 
 
 class Regression:
@@ -64,8 +62,6 @@ class Regression:
     ----------
     weights : ndarray
         (m,) weights (K + N)^-1 residuals of the covariances in the posterior mean.
-    jitter : float
-        Amount added to the noise variances where rounding made the matrix indefinite; 0 almost always.
     log_likelihood : float
         Logarithm of the density of the averaged observations.
 
@@ -78,7 +74,7 @@ class Regression:
     def __init__(self, kernel: Kernel, points: Floats, noise_variance: Floats, residuals: Floats):
         self._kernel, self._points = kernel, points
         matrix = kernel.block(points) if len(points) else np.empty((0, 0))
-        self._factor, self.jitter = positive_factor(matrix, noise_variance)
+        self._factor = positive_factor(matrix, noise_variance)
         self.weights = cho_solve((self._factor, True), residuals)
         determinant = float(np.log(self._factor.diagonal()).sum())  # half the logarithm
         self.log_likelihood = (

@@ -127,7 +127,7 @@ class BoxEngine(OnDemandEngine):
     def _factorize(self) -> None:
         """Compute the factor anew, with jitter if rounding made the matrix indefinite."""
         m = len(self._slots)
-        self._factor[:m, :m], _ = positive_factor(self._matrix[:m, :m], 1.0 / self._sums[:m, 0])
+        self._factor[:m, :m] = positive_factor(self._matrix[:m, :m], 1.0 / self._sums[:m, 0])
         if self._appends:
             self._inverse = inverse_factor(self._factor[:m, :m])
 

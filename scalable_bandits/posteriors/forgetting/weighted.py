@@ -102,7 +102,7 @@ class WeightedEngine(ForgettingEngine):
         arrays, root = self.arrays, np.sqrt(self.arrays.precision[arms])
         cross = self.gram[arms] if self.plays else self.kernel.block(self.points[arms], self.points)
         cross *= root[:, None]
-        lower, _ = positive_factor(cross[:, arms] * root, np.ones(len(arms)))
+        lower = positive_factor(cross[:, arms] * root, np.ones(len(arms)))
         rows = solve_triangular(lower, cross, lower=True, check_finite=False)
         solved = solve_triangular(lower, arrays.weighted[arms] / root, lower=True, check_finite=False)
         np.add(arrays.prior_mean, solved @ rows, out=arrays.mean)

@@ -85,9 +85,6 @@ class BoxCells(CellPosteriors[BoxEngine]):
         self._upper, self.needs_ancestors, self._noise, self._seed = index
         self._last_index: dict[int, tuple[Surface, SmoothIndex]] = {}  # index of each cell that split, by its number
 
-    def has_constant_index(self, cell: Cell) -> bool:
-        return super().has_constant_index(cell) and not (self.needs_ancestors and cell.parent is not None)
-
     def build(self, cell: Cell) -> tuple[BoxEngine, float]:
         engine = self._engine(cell.data)
         return engine, engine.information_gain

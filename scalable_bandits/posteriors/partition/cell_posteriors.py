@@ -67,9 +67,9 @@ class CellPosteriors(ABC, Generic[Posterior]):
         self._in_memory: OrderedDict[Cell, None] = OrderedDict()  # from the cell that was not used for the longest time
         self._bytes = 0
 
-    @abstractmethod
     def build(self, cell: Cell) -> tuple[Posterior, float]:
         """Compute the posterior of a cell, which is not kept in memory, and its information gain in nats."""
+        raise NotImplementedError
 
     @abstractmethod
     def observe(self, cell: Cell, candidate: int, y: float, noise_variance: float, log_term: float | None) -> None:
@@ -86,9 +86,9 @@ class CellPosteriors(ABC, Generic[Posterior]):
     def tied_maximizer(self, cell: Cell) -> Any:
         """Return the candidate, or point of a box, that is chosen in a cell of constant index."""
 
-    @abstractmethod
     def best(self, cell: Cell) -> tuple[float, int, float]:
         """Return the largest posterior mean at an observed candidate of a cell, the candidate, and its std."""
+        raise NotImplementedError
 
     def bests(self, cells: Sequence[Cell]) -> list[tuple[float, int, float]]:
         """Return `best` of some cells."""
@@ -117,7 +117,8 @@ class CellPosteriors(ABC, Generic[Posterior]):
 
     def has_constant_index(self, cell: Cell) -> bool:
         """Return whether the index of a cell is constant: the same at all candidates."""
-        return not cell.data and not len(cell.parent_index) and self.kernel.stationary
+        tightened = len(cell.parent_index) > 0 or (self.needs_ancestors and cell.parent is not None)
+        return not cell.data and not tightened and self.kernel.stationary
 
     def posterior(self, cell: Cell) -> Posterior:
         """Return the posterior of a cell, computed from its observations if it is not in memory."""

@@ -136,6 +136,7 @@ class RemoteCells(CellPosteriors[Any]):
     def __init__(self, make: MakeCells, cover: Cover, log: ObservationLog, tree: ArgmaxTree, executor: Executor):
         local = self._local = make(cover, log, tree)  # answers where no posterior is needed
         super().__init__(local.kernel, local.prior_mean, local.prior_std, cover, log, tree)
+        self.needs_ancestors = local.needs_ancestors
         self._shard_arguments = make, cover.space, tree.norm, tree.noise
         self._begin()
         self._shards: Shards[CellsShard] = executor.shards(self._maker, SHARDS, "cells of PiGPUCB")
@@ -158,7 +159,7 @@ class RemoteCells(CellPosteriors[Any]):
     # ---- messages
 
     def _task(self, method: Callable[..., Any], cell: Cell, new: Sequence[int] = (), **given: Any) -> CellTask:
-        parent = cell.parent if self._local.needs_ancestors else None
+        parent = cell.parent if self.needs_ancestors else None
         sent = attrs.evolve(cell, data=list(cell.data), parent=parent)
         return CellTask(method, sent, given, self.pending.get(cell.number, ()), new)
 
@@ -202,9 +203,6 @@ class RemoteCells(CellPosteriors[Any]):
 
     # ---- the interface
 
-    def build(self, cell: Cell) -> tuple[Any, float]:
-        raise NotImplementedError("posteriors are in the shards")
-
     def observe(self, cell: Cell, candidate: int, y: float, noise_variance: float, log_term: float | None) -> None:
         if any(cell is queued for queued, _ in self._queue):
             self.flush()
@@ -238,12 +236,6 @@ class RemoteCells(CellPosteriors[Any]):
 
     def tied_maximizer(self, cell: Cell) -> Any:
         return self._local.tied_maximizer(cell)
-
-    def has_constant_index(self, cell: Cell) -> bool:
-        return self._local.has_constant_index(cell)
-
-    def best(self, cell: Cell) -> tuple[float, int, float]:
-        return self.bests([cell])[0]
 
     def bests(self, cells: Sequence[Cell]) -> list[tuple[float, int, float]]:
         self.flush()

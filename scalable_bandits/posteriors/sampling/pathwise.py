@@ -125,7 +125,7 @@ class PathwiseEngine(BoxEngine):
         weights, noise = rng.standard_normal(2 * len(features.amplitudes)), self.noise_variances
         if len(pending):
             x, noise = self._with_pending(pending, x, noise, noise_variance)
-            root = positive_factor(self.kernel.block(self.points[x]), noise)[0], True
+            root = positive_factor(self.kernel.block(self.points[x]), noise), True
         correction = np.empty(0)
         if len(x):
             drawn = features.combined(self.points[x], weights) + rng.standard_normal(len(x)) * np.sqrt(noise)

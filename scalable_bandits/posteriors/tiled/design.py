@@ -19,7 +19,6 @@ Shards are asked twice a pool. Every number follows from a tile and the points.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -29,7 +28,7 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import blas
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.engine import Acquisition, Engine, choose, order_of_ties
-from scalable_bandits.posteriors.placement import Executor, Shards, executor
+from scalable_bandits.posteriors.placement import Call, Executor, Shards, executor, made
 from scalable_bandits.posteriors.regression import positive_factor
 from scalable_bandits.posteriors.state import State, StateEntry, value
 from scalable_bandits.posteriors.tiled.ordering import shard_edges
@@ -41,7 +40,6 @@ POOL_FRACTION = 64  # between these two, a pool has one of so many candidates
 CHUNK = 256  # rows of a tile in one product; there is room for a multiple of these
 BLOCK = 256  # points in a block of a rebuild
 UNKNOWN: Mask = np.zeros(0, dtype=np.bool_)  # stands for the mask of a restored pool, the mask of the next question
-Block = tuple[Floats, Floats, Floats]  # arguments of `DesignTiles.add`
 ABOVE = 1.0 + 1e-9  # factor by which a variance has to be larger to be above others, more than rounding
 
 
@@ -56,17 +54,13 @@ class DesignTiles:
         Space of all candidates.
     first, stop
         Number of the first candidate, and one after the last.
-    added
-        Arguments of `add` for each block of folded points.
     """
 
-    def __init__(self, kernel: Kernel, space: FiniteSpace, first: int, stop: int, added: Sequence[Block]):
+    def __init__(self, kernel: Kernel, space: FiniteSpace, first: int, stop: int):
         self._kernel, self._first = kernel, first
         self._points = np.ascontiguousarray(space.points()[first:stop])
         self._starts = range(0, stop - first, TILE)
         self.clear()
-        for block in added:
-            self.add(*block)
 
     def clear(self) -> None:
         """Remove all rows."""
@@ -197,7 +191,7 @@ class DesignEngine(Engine):
     STATE: ClassVar[tuple[StateEntry, ...]] = (  # restored together by `restore`
         value("points", "(m,)", np.int64, lambda self: self._folded[0]),
         value("noise_variances", "(m,)", np.float64, lambda self: self._folded[1]),
-        value("blocks", "(b,)", np.int64, lambda self: [len(points) for points, *_ in self._added]),
+        value("blocks", "(b,)", np.int64, lambda self: [len(call.arguments[0]) for call in self._added]),
         value("new_points", "(q,)", np.int64, lambda self: [c for c, _ in self._new]),
         value("new_noise", "(q,)", np.float64, lambda self: [v for _, v in self._new]),
         value("pool", "(k,)", np.int64, lambda self: [] if self._pool is None else self._pool.numbers),
@@ -214,7 +208,7 @@ class DesignEngine(Engine):
         self._space = Points(points) if space is None else space
         self._every = range(len(edges) - 1)
         self._folded = np.empty(0, dtype=np.int64), np.empty(0)  # candidates that are folded points; noise variances
-        self._added: list[Block] = []  # blocks of the folded points
+        self._added: list[Call] = []  # calls that gave the shards the blocks of folded points
         self._new: list[tuple[int, float]] = []  # candidates that are new points, with their noise variances
         self._pool: Pool | None = None
         self._shards: Shards[DesignTiles] = (holder or executor(None)).shards(
@@ -224,7 +218,8 @@ class DesignEngine(Engine):
     def _maker(self, shard: int) -> functools.partial[DesignTiles]:
         """Return the function that makes a shard, with the rows of the points so far."""
         first, stop = self._ends[shard : shard + 2]
-        return functools.partial(DesignTiles, self.kernel, self._space, first, stop, tuple(self._added))
+        new_shard = functools.partial(DesignTiles, self.kernel, self._space, first, stop)
+        return functools.partial(made, new_shard, tuple(self._added))
 
     # ---- points
 
@@ -259,10 +254,8 @@ class DesignEngine(Engine):
         points = self.points[numbers]
         covariance = self.kernel.block(points)
         blas.subtract_product(covariance, rows, np.ascontiguousarray(rows.T))
-        lower, _ = positive_factor(covariance, noise_variances)
-        block = points, rows, np.ascontiguousarray(lower)
-        self._shards.tell(None, DesignTiles.add, *block)
-        self._added.append(block)
+        lower = positive_factor(covariance, noise_variances)
+        self._added.append(self._shards.tell(None, DesignTiles.add, points, rows, np.ascontiguousarray(lower)))
         self._folded = np.append(self._folded[0], numbers), np.append(self._folded[1], noise_variances)
 
     def _rows_at(self, numbers: Indices) -> Floats:

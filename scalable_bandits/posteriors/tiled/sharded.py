@@ -31,7 +31,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.engine import Acquisition, choose, finalists
 from scalable_bandits.posteriors.exact.window import PointPosterior
-from scalable_bandits.posteriors.placement import Call, Executor, Shards
+from scalable_bandits.posteriors.placement import Call, Executor, Shards, made
 from scalable_bandits.posteriors.state import State, arrays, copied
 from scalable_bandits.posteriors.tiled import tiles as tiling
 from scalable_bandits.posteriors.tiled.ordering import GroupMaxima, shard_edges, tile_order
@@ -171,17 +171,10 @@ class TilesSource:
     def __call__(self, number: int) -> functools.partial[TilesShard]:
         """Return the function that makes a shard."""
         first, stop = self._edges[number : number + 2]
-        state = None if self._state is None else shard_state(self._state, first, stop)
-        return functools.partial(_make_shard, (*self._given, first, stop), state, tuple(self.changes))
-
-
-def _make_shard(given: tuple[Any, ...], state: State | None, changes: Sequence[Call]) -> TilesShard:
-    shard = TilesShard(*given)
-    if state is not None:
-        shard.restore(state)
-    for change in changes:
-        change.on(shard)
-    return shard
+        changes = list(self.changes)
+        if self._state is not None:
+            changes.insert(0, Call(TilesShard.restore, (shard_state(self._state, first, stop),), {}))
+        return functools.partial(made, functools.partial(TilesShard, *self._given, first, stop), changes)
 
 
 def shard_state(state: State, first: int, stop: int) -> State:
