@@ -110,6 +110,26 @@ def apply(column, rows, rank, slot, residual, total_variance, mean, variance):
     return max(floored, beyond)
 
 
+@njit(cache=True, nogil=True, forceinline=True)
+def window_observe(window, rank, slot, p, y, noise, column, rows, mean, variance):
+    """Condition on y observed at p; return its variance before that, and the number of variances set to zero.
+
+    For a new p (slot < 0) the column is the covariance of p with all candidates as the window opened.
+    """
+    project(window, rank, slot, rows[:, p])
+    if slot >= 0:
+        column[:] = 0.0
+    add_rows(column, rows, rank, window.weights)
+    if slot < 0:
+        column[p] = variance[p]  # which has lost less to rounding
+    before = max(column[p], 0.0)
+    residual = y - mean[p]
+    record(window, rank, slot, residual, noise + before, noise)
+    floored = apply(column, rows, rank, slot, residual, noise + before, mean, variance)
+    variance[p] = before * (noise / (noise + before))
+    return before, floored
+
+
 @njit(cache=True, nogil=True)
 def triangle_column(covariance, p, out):
     """Write column p of a symmetric matrix, given by its upper triangle, to `out`."""
@@ -144,20 +164,10 @@ def dense_observe(arrays, p, y, noise):
     slot, rank = slots[p], ranks[0]
     if slot < 0 and rank == shift.shape[0]:
         return False
-    window = WindowArrays(gram, inverse, shift, precision, weights)
-    project(window, rank, slot, rows[:, p])
     if slot < 0:
         triangle_column(covariance, p, column)
-    else:
-        column[:] = 0.0
-    add_rows(column, rows, rank, weights)
-    if slot < 0:
-        column[p] = variance[p]  # which has lost less to rounding
-    before = max(column[p], 0.0)
-    residual = y - mean[p]
-    record(window, rank, slot, residual, noise + before, noise)
-    floored = apply(column, rows, rank, slot, residual, noise + before, mean, variance)
-    variance[p] = before * (noise / (noise + before))
+    window = WindowArrays(gram, inverse, shift, precision, weights)
+    before, floored = window_observe(window, rank, slot, p, y, noise, column, rows, mean, variance)
     if slot < 0:
         slots[p] = rank
         ranks[0] += 1

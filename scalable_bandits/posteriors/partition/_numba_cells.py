@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from scalable_bandits._numba_compile import njit
 from scalable_bandits.posteriors._numba_choice import ALL, choose
-from scalable_bandits.posteriors.exact._numba_window import WindowArrays, add_rows, apply, project, record
+from scalable_bandits.posteriors.exact._numba_window import WindowArrays, window_observe
 
 # Columns of `leaves` (slots, 5), the leaves of the tree of maxima: mean and std at the cell's maximizer, the width up
 # to which it is the maximizer, the largest std in the cell, and the cell's information gain.
@@ -96,19 +96,7 @@ def observe(p, row, y, noise, matrices, vectors, rows, rank, fields):
     weights; `fields` (3, n) has mean, variance and column.
     """
     window = WindowArrays(matrices[0], matrices[1], vectors[0], vectors[1], vectors[2])
-    mean, variance, column = fields[0], fields[1], fields[2]
-    project(window, rank, row, rows[:, p])
-    if row >= 0:
-        column[:] = 0.0
-    add_rows(column, rows, rank, window.weights)
-    if row < 0:
-        column[p] = variance[p]  # the recursive variance has lost less to rounding
-    before = max(column[p], 0.0)
-    total = before + noise
-    residual = y - mean[p]
-    record(window, rank, row, residual, total, noise)
-    apply(column, rows, rank, row, residual, total, mean, variance)
-    variance[p] = before * (noise / total)
+    before, _ = window_observe(window, rank, row, p, y, noise, fields[2], rows, fields[0], fields[1])
     return 0.5 * math.log1p(before / noise)
 
 
