@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from scalable_bandits import checks
 from scalable_bandits.execution import clusters
 from scalable_bandits.execution.base import ClusterError, Execution, InTurn, Threads
-from scalable_bandits.posteriors.placement import cores, threads_of
+from scalable_bandits.posteriors.placement import LOCAL, cores, threads_of
 from scalable_bandits.specification import nearest
 
 if TYPE_CHECKING:
@@ -143,12 +143,10 @@ def resolve(on: Any) -> Callable[[], AbstractContextManager[Client]]:
     """
     if threads_of(on) is not None:
         return partial(checks.refuse, "on", on, NEEDS_CLUSTER)
-    if isinstance(on, str):
-        head, _, count = on.partition(":")
-        if head == "local" and (on == "local" or (count.isdecimal() and int(count) > 0)):
-            return partial(clusters.local, int(count or cores()))
-        if on.startswith(SCHEMES):
-            return partial(clusters.at, on)
+    if isinstance(on, str) and LOCAL.fullmatch(on):
+        return partial(clusters.local, int(on.partition(":")[2] or cores()))
+    if isinstance(on, str) and on.startswith(SCHEMES):
+        return partial(clusters.at, on)
     if isinstance(on, str | os.PathLike) and Path(on).suffix in (".yaml", ".yml"):
         return read(Path(on)).connect
     if isinstance(on, SecureAddress):

@@ -44,11 +44,8 @@ class GreedyInformationGain:
         if not finite("regularization", regularization, ndim=0) > 0.0:
             refuse("regularization", regularization, "a positive number")
         if kernel.epsilon:
-            refuse(
-                "kernel",
-                kernel,
-                "a kernel without TemporalDecay, because the bound is for a function that does not change",
-            )
+            allowed = "a kernel without TemporalDecay, because the bound is for a function that does not change"
+            refuse("kernel", kernel, allowed)
         self._engine = make_engine("auto", kernel, space.points(), np.zeros(space.size))
         self._regularization = regularization
         self._gains = [0.0]

@@ -35,12 +35,7 @@ class StateEntry(NamedTuple):
 
 
 def array(
-    attribute: str,
-    shape: str,
-    dtype: DTypeLike = np.float64,
-    *,
-    name: str = "",
-    used: str | tuple[str, ...] = (),
+    attribute: str, shape: str, dtype: DTypeLike = np.float64, *, name: str = "", used: str | tuple[str, ...] = ()
 ) -> StateEntry:
     """Declare an array, which is filled in place when it is restored.
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
@@ -27,7 +26,7 @@ from scalable_bandits.posteriors.tiled import tiles as tiling
 from scalable_bandits.posteriors.tiled.ordering import tile_order
 from scalable_bandits.posteriors.tiled.sharded import ShardedTiles
 from scalable_bandits.posteriors.tiled.tiles import Tiles
-from scalable_bandits.spaces import FiniteSpace, Indices, Points
+from scalable_bandits.spaces import FiniteSpace, Indices, Mask, Points
 
 
 class TiledEngine(Engine):
@@ -107,11 +106,7 @@ class TiledEngine(Engine):
         return self._tiles.columns(self._position[candidates])[:, self._position]
 
     def argmax(
-        self,
-        acquisition: Acquisition,
-        salt: int,
-        allowed: NDArray[np.bool_] | None = None,
-        reduction: Floats | None = None,
+        self, acquisition: Acquisition, salt: int, allowed: Mask | None = None, reduction: Floats | None = None
     ) -> tuple[int, float]:
         mask = None if allowed is None else allowed[self._numbers]
         if reduction is None:

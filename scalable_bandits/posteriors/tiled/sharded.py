@@ -36,7 +36,7 @@ from scalable_bandits.posteriors.state import State, arrays, copied
 from scalable_bandits.posteriors.tiled import tiles as tiling
 from scalable_bandits.posteriors.tiled.ordering import GroupMaxima, shard_edges, tile_order
 from scalable_bandits.posteriors.tiled.tiles import Tiles
-from scalable_bandits.spaces import FiniteSpace, Indices
+from scalable_bandits.spaces import FiniteSpace, Indices, Mask
 
 BY_TILE = ("window_rows",)  # entries of the state whose first dimension is that of the tiles
 BY_CANDIDATE = ("mean", "variance")  # entries whose first dimension is that of the candidates
@@ -300,9 +300,7 @@ class ShardedTiles(Tiles):
 
     # ---- questions
 
-    def best(
-        self, acquisition: Acquisition, salt: int, numbers: Indices, mask: NDArray[np.bool_] | None
-    ) -> tuple[int, float]:
+    def best(self, acquisition: Acquisition, salt: int, numbers: Indices, mask: Mask | None) -> tuple[int, float]:
         allowed = None if mask is None else np.packbits(mask)
         answers = self._shards.ask(self._every_shard, TilesShard.find_finalists, acquisition, allowed, salt)
         self.floored = self._floored_before + sum(answer.floored for answer in answers)

@@ -33,7 +33,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.blas import dtrsv
 from scipy.linalg.lapack import dpotrf
 
@@ -48,7 +47,7 @@ from scalable_bandits.posteriors.exact.window import PointPosterior, RowBlock, W
 from scalable_bandits.posteriors.state import State, StateEntry, Stateful, array, group, member, number, value
 from scalable_bandits.posteriors.threads import ThreadTeam
 from scalable_bandits.posteriors.tiled.ordering import GroupMaxima, best_of_groups, maxima_by_group
-from scalable_bandits.spaces import Indices
+from scalable_bandits.spaces import Indices, Mask
 
 TILE = 1024  # candidates in a tile; a multiple of 64, so that BLAS splits no tile differently
 WINDOW = 64  # distinct points between two folds
@@ -408,7 +407,7 @@ class Tiles(Stateful):
         """Return mean and variance at some positions, or at all for a slice: two (k,) arrays."""
         return self.mean[positions], self.variance[positions]
 
-    def compute_index(self, acquisition: Acquisition, mask: NDArray[np.bool_] | None) -> slice | Indices:
+    def compute_index(self, acquisition: Acquisition, mask: Mask | None) -> slice | Indices:
         """Compute the index of the candidates held here, optionally masked, and return their positions."""
 
         def update(first: int, stop: int) -> Indices | None:
@@ -421,9 +420,7 @@ class Tiles(Stateful):
         found = [some for some in self._threads.each(update, self.first, self.stop, TILES_A_THREAD) if some is not None]
         return self.held_span if mask is None else np.concatenate(found)
 
-    def best(
-        self, acquisition: Acquisition, salt: int, numbers: Indices, mask: NDArray[np.bool_] | None
-    ) -> tuple[int, float]:
+    def best(self, acquisition: Acquisition, salt: int, numbers: Indices, mask: Mask | None) -> tuple[int, float]:
         """Find the position of the largest index, ties broken by a hash of the numbers (n,), and the index."""
         where = self.compute_index(acquisition, mask)
         position, best = choose(self.index[where], salt, None, numbers[where])
