@@ -195,10 +195,10 @@ class ArmPolicy(Policy):
     def _learned_observations(self) -> Observations:
         arms = self._arms.observed()
         weights = self._arms.weights[arms]
-        return Observations(self._domain.points(arms), self._arms.sums[arms] / weights, self.regularization / weights)
+        return Observations(self.domain.points(arms), self._arms.sums[arms] / weights, self.regularization / weights)
 
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
-        arms = self._domain.find(points)
+        arms = self.domain.find(points)
         known = (arms >= 0) & ~np.isnan(self._arms.means[arms])
         return np.where(known, self._arms.means[arms], np.nan), np.where(known, self._arms.stds[arms] ** 2, np.inf)
 
@@ -212,6 +212,6 @@ class ArmPolicy(Policy):
         if not len(arms):
             if not self._arms.prior_weight:
                 raise ValueError(f"best: nothing has been told yet, and {type(self).__name__} has no prior")
-            arms = np.arange(self._domain.size)
+            arms = np.arange(self.domain.size)
         best = int(arms[np.argmax(self._arms.means[arms])])
-        return Best(self._domain.value(best), float(self._arms.means[best]), float(self._arms.stds[best]))
+        return Best(self.domain.value(best), float(self._arms.means[best]), float(self._arms.stds[best]))

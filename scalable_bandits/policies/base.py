@@ -100,6 +100,8 @@ class Policy(AbstractContextManager[Any]):
 
     Attributes
     ----------
+    domain : Domain
+        Numbered points that may be played or told; read only.
     rounds : int
         Number of observations told so far; read only.
     failures : int
@@ -144,7 +146,7 @@ class Policy(AbstractContextManager[Any]):
     rounds: int = attrs.field(default=0, init=False, on_setattr=_UNCHECKED)
     failures: int = attrs.field(default=0, init=False, repr=False)
     _lock: threading.RLock = attrs.field(factory=threading.RLock, init=False, repr=False)
-    _domain: Domain = attrs.field(init=False, repr=False)
+    domain: Domain = attrs.field(init=False, repr=False)
     _executor: Executor = attrs.field(init=False, repr=False)
     _measuring: Measuring = attrs.field(init=False, repr=False)
     _pending: PendingPoints = attrs.field(factory=PendingPoints, init=False, repr=False, on_setattr=_UNCHECKED)
@@ -157,7 +159,7 @@ class Policy(AbstractContextManager[Any]):
             checks.refuse("minimize", True, f"False: {type(self).__name__} defines `best`, not `recommend`")
         if self.candidates is None and not (self.space.finite is None and self._takes_whole_boxes()):
             self.candidates = CANDIDATES
-        self._domain = make_domain(self.space, self.candidates, self.seed)
+        self.domain = make_domain(self.space, self.candidates, self.seed)
         self._measuring = Measuring(type(self).__name__, self.noise, self.regularization)
         self._salt = derived_seed(self.seed, "ties")
         if self.on is not None and not self.sharded:
@@ -266,11 +268,6 @@ class Policy(AbstractContextManager[Any]):
         return self.rounds + len(self._pending.numbers) + 1
 
     @property
-    def domain(self) -> Domain:
-        """Numbered points that may be played or told."""
-        return self._domain
-
-    @property
     def pending_points(self) -> PendingPoints:
         """Pending points by number."""
         return self._pending
@@ -278,7 +275,7 @@ class Policy(AbstractContextManager[Any]):
     @property
     def pending(self) -> list[Any]:
         """Points asked for whose value has not been told, in the order of asking."""
-        return [self._domain.value(c) for c in self._pending.numbers]
+        return [self.domain.value(c) for c in self._pending.numbers]
 
     def ask(
         self, n: int | None = None, *, available: ArrayLike | None = None, context: Mapping[int, float] | None = None
@@ -307,8 +304,8 @@ class Policy(AbstractContextManager[Any]):
         """
         count = 1 if n is None else checks.integer("n", n, 1)
         with self._lock:
-            allowed = self._domain.allowed(available, context)
-            domain, pending, asked = self._domain, self._pending, []
+            allowed = self.domain.allowed(available, context)
+            domain, pending, asked = self.domain, self._pending, []
             try:
                 for _ in range(count):
                     chosen = self._pending.next_reissue(allowed) if self._pending.reissue else None
@@ -322,12 +319,12 @@ class Policy(AbstractContextManager[Any]):
                     self._recorder.asked(self._pending.numbers)
             except BaseException:
                 self._pending = pending
-                if self._domain is not domain:
+                if self.domain is not domain:
                     self._replace_domain(domain)
                 raise
             if n is None:
-                return self._domain.value(asked[0])
-            return self.space.gather([self._domain.value(candidate) for candidate in asked])
+                return self.domain.value(asked[0])
+            return self.space.gather([self.domain.value(candidate) for candidate in asked])
 
     def propose(self, allowed: Mask | None = None) -> int:
         """Return the number of the next point, from a mask (size,) or all; simulations call it instead of `ask`."""
@@ -339,11 +336,11 @@ class Policy(AbstractContextManager[Any]):
         """Return the number of a chosen point; a new point (d,) of a whole box gets the next one."""
         if isinstance(chosen, np.ndarray):
             return int(self._number_points(chosen[None])[0])
-        return self._domain.numbered.canonical(int(chosen))
+        return self.domain.numbered.canonical(int(chosen))
 
     def _propose_another(self, allowed: Mask | None) -> int:
         """Return the number of the next point, which is not an excluded one."""
-        domain, pending, excluded = self._domain, self._pending, self._pending.excluded
+        domain, pending, excluded = self.domain, self._pending, self._pending.excluded
         allowed = domain.without(excluded, allowed)
         if allowed is not None and not allowed.any():
             raise AllFailed("ask: the evaluation of every candidate that may be chosen has failed")
@@ -472,7 +469,7 @@ class Policy(AbstractContextManager[Any]):
             Point (d,) or points (k, d); for `Arms` an arm number or (k,) arm numbers. Each occurrence removes one.
         """
         with self._lock:
-            numbers = self._pending.asked if x is None else self._domain.find(self.space.parse(x)[0]).tolist()
+            numbers = self._pending.asked if x is None else self.domain.find(self.space.parse(x)[0]).tolist()
             try:
                 left = self._pending.without(numbers)
             except PointNotPending:
@@ -490,15 +487,15 @@ class Policy(AbstractContextManager[Any]):
 
     def _number_points(self, points: Floats) -> Indices:
         """Return the numbers (k,) of points (k, d); new points of a box get the next numbers."""
-        found = self._domain.find(points)
+        found = self.domain.find(points)
         if (found >= 0).all():
             return found
-        self._replace_domain(self._domain.grown(np.unique(points[found < 0], axis=0)))
-        return self._domain.find(points)
+        self._replace_domain(self.domain.grown(np.unique(points[found < 0], axis=0)))
+        return self.domain.find(points)
 
     def _replace_domain(self, domain: Domain) -> None:
         self._extend(domain)
-        self._domain = domain
+        self.domain = domain
 
     # ---- results, in units of y
 
@@ -657,13 +654,13 @@ class Policy(AbstractContextManager[Any]):
 
     def _introduce(self, candidates: Indices, points: Floats) -> None:
         """Give points (k, d) of a whole box the numbers (k,) that they had in the run that is resumed."""
-        placed = self._domain.placed(candidates, points)
-        if placed is not self._domain:
+        placed = self.domain.placed(candidates, points)
+        if placed is not self.domain:
             self._replace_domain(placed)
 
     def _restore_added(self, points: Floats) -> None:
         """Replace the points (k, d) that were told and are not candidates."""
-        if self._domain.size > self._domain.choosable:  # it has other points that were only told
-            self._domain = make_domain(self.space, self.candidates, self.seed)
+        if self.domain.size > self.domain.choosable:  # it has other points that were only told
+            self.domain = make_domain(self.space, self.candidates, self.seed)
         if len(points):
-            self._domain = self._domain.grown(points)
+            self.domain = self.domain.grown(points)

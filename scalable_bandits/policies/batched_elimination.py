@@ -121,7 +121,7 @@ class BatchedElimination(GaussianProcessPolicy):
             lambda self, numbers: self._set_surviving(numbers.copy()),
         ),
     )  # fmt: skip
-    _model: LazyModel = attrs.field(init=False, repr=False)
+    model: LazyModel = attrs.field(init=False, repr=False)
 
     rkhs_norm: float = attrs.field(default=2.0, converter=checks.to_float, validator=checks.positive)
     batches: int | None = attrs.field(default=None, converter=checks.to_int, validator=checks.whole(1, optional=True))
@@ -205,7 +205,7 @@ class BatchedElimination(GaussianProcessPolicy):
         i, found = self.batch - 1, None
         if i < len(self._enough) and told >= self._enough[i] and told + waiting >= self.lengths[i]:
             found = self.survivors(candidate, y, noise_variance)  # before anything changes: it may be interrupted
-        self._model.observe(candidate, y, noise_variance)
+        self.model.observe(candidate, y, noise_variance)
         self._late -= Counter([candidate] if late else [])
         self._told = told
         if found is None:
@@ -233,14 +233,14 @@ class BatchedElimination(GaussianProcessPolicy):
     # ---- the model of all observations
 
     def _make_model(self) -> LazyModel:
-        return LazyModel(self._prior, self._domain, self._make_engine, self.regularization)
+        return LazyModel(self._prior, self.domain, self._make_engine, self.regularization)
 
     def recommend(self) -> Best:
         """Return the queried point of best posterior mean; without observations, of best prior mean."""
-        numbers = np.flatnonzero(self._model.queried) if self._model.queried.any() else np.arange(self.domain.choosable)
-        mean, variance = self._model.predict(self.domain.coordinates(numbers))
+        numbers = np.flatnonzero(self.model.queried) if self.model.queried.any() else np.arange(self.domain.choosable)
+        mean, variance = self.model.predict(self.domain.coordinates(numbers))
         place, _ = choose(mean, self._salt, numbers=numbers)
-        return Best(self._domain.value(int(numbers[place])), float(mean[place]), float(np.sqrt(variance[place])))
+        return Best(self.domain.value(int(numbers[place])), float(mean[place]), float(np.sqrt(variance[place])))
 
     def _extend(self, grown: Domain) -> None:
         super()._extend(grown)

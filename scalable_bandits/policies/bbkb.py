@@ -107,7 +107,7 @@ class BBKB(GaussianProcessPolicy):
             checks.refuse("kernel", self.kernel, "one without TemporalDecay: values wait for the end of a batch")
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
-        engine = self._model.engine
+        engine = self.model.engine
         before = self._at_feedback().variance[candidate] / noise_variance
         mean, _ = engine.at(np.array([candidate]))
         super().learn(candidate, float(mean[0]), noise_variance)  # lowers variances, changes no mean
@@ -120,7 +120,7 @@ class BBKB(GaussianProcessPolicy):
     def _close(self) -> None:
         """End the batch: replace the means that stood for its values by the values."""
         candidates, changes, noise_variances = zip(*self._batch, strict=True)
-        self._model.engine.revise(np.array(candidates), np.array(changes), np.array(noise_variances))
+        self.model.engine.revise(np.array(candidates), np.array(changes), np.array(noise_variances))
         self._begin()
 
     def _begin(self) -> None:
@@ -139,7 +139,7 @@ class BBKB(GaussianProcessPolicy):
         if self._feedback is None:
             gain = super().information_gain
             width = self.width_formula().at(self.round, gain)
-            self._feedback = Feedback(self._model.engine.variance().copy(), width, gain)
+            self._feedback = Feedback(self.model.engine.variance().copy(), width, gain)
         return self._feedback
 
     @property

@@ -213,7 +213,7 @@ class DUETS(BatchedElimination):
 
     def _agent(self, number: int) -> functools.partial[Agent]:
         """Return the function that makes an agent as it is now."""
-        space = self._model.domain.model_space
+        space = self.model.domain.model_space
         return functools.partial(Agent, number, self._prior_kernel, space, self._observed[number].state())
 
     # ---- the algorithm
@@ -242,14 +242,14 @@ class DUETS(BatchedElimination):
 
     def survivors(self, candidate: int, y: float, noise_variance: float) -> Indices:
         numbers, noise_variances, chosen = self._inducing(self._points.plus(candidate, 0.0, noise_variance))
-        inducing, kernel = numbers[chosen], self._model.kernel
+        inducing, kernel = numbers[chosen], self.model.kernel
         last = self._value_of(candidate, y, noise_variance)
         summaries = self._shards.ask(range(self.agents), Agent.summary, inducing, last)  # (3)
         estimate = SparseEstimate(kernel, self.domain.coordinates(numbers), noise_variances, chosen)
         x = self.domain.coordinates(self._surviving)
         found = estimate.at(x, np.sum(summaries, axis=0))  # (4)
         noise = self.noise / np.sqrt(self.regularization) * noise_factor(self.intervals, self.delta)
-        mean, half = found.mean + self._model.prior_mean(x), self.rkhs_norm * found.bias + noise * found.spread  # (6)
+        mean, half = found.mean + self.model.prior_mean(x), self.rkhs_norm * found.bias + noise * found.spread  # (6)
         self._inducing_sent = len(inducing)
         return self._surviving[mean + half >= np.max(mean - half)]  # (5)
 
@@ -257,7 +257,7 @@ class DUETS(BatchedElimination):
         """Return the distinct points of the batch (m,), their noise variances (m,), and the places of Z (z,)."""
         numbers, _, noise_variances = points.collapsed()
         probability = self.oversampling * leverages(
-            self._model.kernel, self.domain.coordinates(numbers), noise_variances
+            self.model.kernel, self.domain.coordinates(numbers), noise_variances
         )
         drawn = generator(self._seed_of_batch, "inducing points").random(len(numbers)) < probability  # (2)
         if not drawn.any():
@@ -265,7 +265,7 @@ class DUETS(BatchedElimination):
         return numbers, noise_variances, np.flatnonzero(drawn)
 
     def _value_of(self, candidate: int, y: float, noise_variance: float) -> Value:
-        mean = self._model.prior_mean(self.domain.coordinates(np.array([candidate])))
+        mean = self.model.prior_mean(self.domain.coordinates(np.array([candidate])))
         return Value(self.rounds % self.agents, candidate, y - float(mean[0]), noise_variance)
 
     def add_value(self, candidate: int, y: float, noise_variance: float) -> None:

@@ -132,19 +132,19 @@ class ETGPUCB(GaussianProcessPolicy):
         """Return None: `learn` may forget."""
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
-        kept, reset = self._model, self._contradicts(candidate, y, noise_variance)
+        kept, reset = self.model, self._contradicts(candidate, y, noise_variance)
         if reset:
-            self._model = self._make_model()  # (5)
+            self.model = self._make_model()  # (5)
         try:
             super().learn(candidate, y, noise_variance)
         except BaseException:  # lost workers or Ctrl-C: nothing is forgotten, for another `tell`
-            self._model = kept
+            self.model = kept
             raise
         if reset:
             self.resets = [*self.resets, self.rounds + 1]
 
     def _contradicts(self, candidate: int, y: float, noise_variance: float) -> bool:
-        (mean,), (variance,) = self._model.engine.at(np.array([candidate]))
+        (mean,), (variance,) = self.model.engine.at(np.array([candidate]))
         noise = self.noise * math.sqrt(noise_variance / self.regularization)
         bound = largest_error(self._remembered + 1, math.sqrt(variance), noise, self.reset_probability)  # (3)
         return bool(abs(y - mean) > bound)

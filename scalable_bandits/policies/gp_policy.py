@@ -115,6 +115,11 @@ class GaussianProcessPolicy(Policy):
 
     Other parameters are those of `Policy` (`on`: executor of the tiles of the tiled engine).
 
+    Attributes
+    ----------
+    model : Model
+        Prior, engine and observations; read only.
+
     Raises
     ------
     ValueError
@@ -129,7 +134,7 @@ class GaussianProcessPolicy(Policy):
     """
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (
-        group("", lambda self: self._model.state(), lambda self, state: self._restore_model(state)),
+        group("", lambda self: self.model.state(), lambda self, state: self._restore_model(state)),
         member("_confidence", prefix=False),
     )
     sharded: ClassVar[bool] = True
@@ -147,7 +152,7 @@ class GaussianProcessPolicy(Policy):
     refit: int | None = attrs.field(default=None, converter=checks.to_int, validator=checks.whole(1, optional=True))
     lengthscale_prior: LogNormal | str | None = attrs.field(default="auto", validator=_prior_or_auto)
     pending_values: str = attrs.field(default="mean", alias="pending", validator=_mean_or_sample)
-    _model: Model = attrs.field(init=False, repr=False)
+    model: Model = attrs.field(init=False, repr=False)
     _confidence: Confidence = attrs.field(init=False, repr=False)
     _said_all: bool = attrs.field(init=False, repr=False, default=False)  # by `AllMeasured`
     _next_check: int = attrs.field(init=False, repr=False, default=FIRST_CHECK)  # observations until `contradiction`
@@ -162,7 +167,7 @@ class GaussianProcessPolicy(Policy):
             checks.refuse("on", self.on, allowed)
         if self.prior_mean is not None and not callable(self.prior_mean):
             means = checks.finite("prior_mean", self.prior_mean)
-            sizes = [()] if self.space.finite is None else [(), (self._domain.size,)]
+            sizes = [()] if self.space.finite is None else [(), (self.domain.size,)]
             if means.shape not in sizes:
                 allowed = "a number, or a function; on a finite space also one number for each candidate"
                 checks.refuse("prior_mean", f"shape {means.shape}", allowed)
@@ -172,11 +177,11 @@ class GaussianProcessPolicy(Policy):
         if self.space.named and not isinstance(self.prior_mean, float | None):
             checks.refuse("prior_mean", self.prior_mean, "a number on a space of named parameters")
         if self.kernel is not None:
-            some = self.space.encode(self._domain.sample(self.seed))
+            some = self.space.encode(self.domain.sample(self.seed))
             self._given_mean_at(some[:1])
             largest = float(self._prior_kernel.diagonal(some).max())  # ValueError if it has too few arms
             self._measuring.expect_variance(largest, self._forgets, self.horizon)
-        self._model = self._fresh_model()
+        self.model = self._fresh_model()
         self._confidence = Confidence.of(self)
 
     def _fill_in(self) -> None:
@@ -206,12 +211,12 @@ class GaussianProcessPolicy(Policy):
         """Return the name of the engine, "auto" resolved."""
         if not self._engines:
             given = "tiled" if self.kernel is None and self.engine == "auto" else self.engine  # it is made in no time
-            return check_engine(given, self._domain.size, self._prior_kernel.epsilon)
+            return check_engine(given, self.domain.size, self._prior_kernel.epsilon)
         if self.engine not in ("auto", *self._engines):
             checks.refuse("engine", self.engine, " or ".join(map(repr, ("auto", *self._engines))))
         if self._prior_kernel.epsilon:
             checks.refuse("kernel", self.kernel, "one without TemporalDecay: the policy has its own way of forgetting")
-        check_size(self._engines[0], self._domain.size, Engine.limit)
+        check_size(self._engines[0], self.domain.size, Engine.limit)
         return self._engines[0]
 
     @property
@@ -239,7 +244,7 @@ class GaussianProcessPolicy(Policy):
 
     def _make_model(self) -> Model:
         """Make a model of the given prior, without observations."""
-        return Model(self._prior, self._domain, self._make_engine, self.regularization, search_of(self._domain))
+        return Model(self._prior, self.domain, self._make_engine, self.regularization, search_of(self.domain))
 
     def _refitted_model(self, every: int) -> RefittedModel:
         if self._engines or self._prior_kernel.epsilon:
@@ -249,14 +254,14 @@ class GaussianProcessPolicy(Policy):
         if lengthscales is not None:
             lengthscales.check(self.space.model_dimension)
         return RefittedModel(
-            self._prior, self._domain, self._make_engine, self.regularization, search_of(self._domain), lengthscales,
+            self._prior, self.domain, self._make_engine, self.regularization, search_of(self.domain), lengthscales,
             every, self.seed,
         )  # fmt: skip
 
     def _learned_model(self) -> LearnedModel:
         lengthscales = None if isinstance(self.lengthscale_prior, str) else self.lengthscale_prior
-        search, known_noise = search_of(self._domain, large_grids=self.engine == "tiled"), self.noise is not None
-        return LearnedModel(self._prior, self._domain, self._make_engine, known_noise, lengthscales, self.refit, search)
+        search, known_noise = search_of(self.domain, large_grids=self.engine == "tiled"), self.noise is not None
+        return LearnedModel(self._prior, self.domain, self._make_engine, known_noise, lengthscales, self.refit, search)
 
     def _make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
         """Make an engine without observations.
@@ -271,7 +276,7 @@ class GaussianProcessPolicy(Policy):
             Prior mean (n,) at the candidates, in units of y.
         """
         executor = None if self.on is None else self._executor
-        space = self._domain.model_space if self._domain.size == len(points) else Points(points)
+        space = self.domain.model_space if self.domain.size == len(points) else Points(points)
         options = EngineOptions(self.oversampling, self.seed, executor, space)
         return make_engine(self.engine, kernel, points, prior_mean, options)
 
@@ -290,26 +295,21 @@ class GaussianProcessPolicy(Policy):
             means = checks.finite("prior_mean", self.prior_mean(points))
         else:
             given = np.asarray(self.prior_mean)
-            means = given[self._domain.finite.index(points)] if given.ndim else given
+            means = given[self.domain.finite.index(points)] if given.ndim else given
         if means.shape not in ((), (len(points),)):
             checks.refuse("prior_mean", f"values of shape {means.shape}", f"({len(points)},), one for each point")
         return np.broadcast_to(self._oriented(means), (len(points),)).astype(np.float64)
 
     @property
-    def model(self) -> Model:
-        """Model of the policy: prior, engine and observations."""
-        return self._model
-
-    @property
     def present_kernel(self) -> Kernel:
         """Kernel of the posterior: `kernel`, or the last one that was learned."""
-        return self._model.kernel
+        return self.model.kernel
 
     def _learned_observations(self) -> Observations | None:
-        if self._model.forgets:
+        if self.model.forgets:
             return None
-        candidates, averages, noise_variances = self._model.averages()
-        return Observations(self._domain.points(candidates), averages, noise_variances)
+        candidates, averages, noise_variances = self.model.averages()
+        return Observations(self.domain.points(candidates), averages, noise_variances)
 
     @property
     def _remembered(self) -> int:
@@ -320,14 +320,14 @@ class GaussianProcessPolicy(Policy):
     def information_gain(self) -> float:
         """Information gain (nats) in the width of the next round: the realised one, or the one that was given."""
         if self._confidence.gain == "realised":
-            return self._model.engine.information_gain
-        return self._confidence.information_gain(self._model, self._remembered)
+            return self.model.engine.information_gain
+        return self._confidence.information_gain(self.model, self._remembered)
 
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
-        return self._model.predict(self.space.encode(points))
+        return self.model.predict(self.space.encode(points))
 
     def _bounds(self, points: Floats, deviations: float) -> tuple[Floats, Floats]:
-        return self._model.bounds(self.space.encode(points), deviations)
+        return self.model.bounds(self.space.encode(points), deviations)
 
     # ---- the algorithm
 
@@ -368,17 +368,17 @@ class GaussianProcessPolicy(Policy):
                 return first
         draws = None if self.pending_values == "mean" else self._pending_draws()
         query = Query(self._salt, (self.seed, self.round), allowed, self._pending.numbers, draws, measured=True)
-        return self._model.argmax(self.acquisition(allowed), query)[0]
+        return self.model.argmax(self.acquisition(allowed), query)[0]
 
     def _worth_measuring(self, allowed: Mask | None) -> tuple[int | Floats | None, Mask | None]:
         """Return one of the first points while a kernel cannot be learned yet; then the mask without settled points."""
-        assert isinstance(self._model, LearnedModel)
-        pending, queried = self._pending.asked, self._model.queried
+        assert isinstance(self.model, LearnedModel)
+        pending, queried = self._pending.asked, self.model.queried
         free = ~queried if allowed is None else allowed & ~queried
         free[[*pending, *self._pending.excluded]] = False
-        first = first_point(self._domain, self._model.asked(pending), free, self.seed)
-        if first is None and len(settled := self._model.settled(pending)):
-            others = self._domain.without(settled, allowed)  # None on a whole box, whose search leaves them out
+        first = first_point(self.domain, self.model.asked(pending), free, self.seed)
+        if first is None and len(settled := self.model.settled(pending)):
+            others = self.domain.without(settled, allowed)  # None on a whole box, whose search leaves them out
             allowed = others if others is not None and others.any() else allowed
         return first, allowed
 
@@ -386,7 +386,7 @@ class GaussianProcessPolicy(Policy):
         """Draw the values assumed at pending points in the next round; None if these are the posterior means."""
         if self.pending_values != "sample":
             return None
-        return self._model.draw(self._pending.asked, (self.seed, self.round))  # without failed ones
+        return self.model.draw(self._pending.asked, (self.seed, self.round))  # without failed ones
 
     def rule(self) -> Rule | None:
         """Return the index of the next rounds in the form that compiled loops take; None if it has none."""
@@ -405,7 +405,7 @@ class GaussianProcessPolicy(Policy):
         """Do what else `learn` does, after `_rounds_alike` rounds or fewer in a compiled loop."""
 
     def _play(self, table: Floats, noise: Floats) -> Columns | None:
-        model, points = self._model, self._pending
+        model, points = self.model, self._pending
         foreign = type(self).__module__.partition(".")[0] != __name__.partition(".")[0]  # which may change any method
         rule = None if foreign or not self._maximizes_index else self.rule()
         if rule is None or points.numbers or points.excluded or not model.plays or not model.engine.plays:
@@ -424,52 +424,52 @@ class GaussianProcessPolicy(Policy):
 
     def _after_tell(self) -> None:
         learns_noise = self.noise is None
-        if learns_noise and not self._said_all and self._model.exhausted:
+        if learns_noise and not self._said_all and self.model.exhausted:
             self._said_all = True
-            text = f"all {self._domain.count} settings have been measured, and repeats agree to the last bit"
+            text = f"all {self.domain.count} settings have been measured, and repeats agree to the last bit"
             checks.warn(f"{type(self).__name__}: {text}; more measurements tell nothing new", AllMeasured)
         if learns_noise or self.rounds < self._next_check:
             return
         self._next_check = 2 * self.rounds
-        if (found := contradiction(self._model, self.noise, self.rounds)) is not None:
+        if (found := contradiction(self.model, self.noise, self.rounds)) is not None:
             self._next_check = sys.maxsize
             text = f"{type(self).__name__}: after {self.rounds} observations, {found}"
             checks.warn(f"{text} (GPEI(space), without kernel and noise, would learn both)", ContradictedModel)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         if self._confidence.doubles and self.kernel is not None:
-            mean, variance = self._model.engine.at(np.array([candidate]))
+            mean, variance = self.model.engine.at(np.array([candidate]))
             self._confidence.expect(y, float(mean[0]), float(variance[0]), noise_variance, self.rounds + 1)
-        self._model.observe(candidate, y, noise_variance)
+        self.model.observe(candidate, y, noise_variance)
         if self.refit is not None:
-            self._model.after_round(self.rounds + 1)
+            self.model.after_round(self.rounds + 1)
 
     def _learn_failure(self, candidate: int) -> None:
         """Avoid a candidate whose evaluation failed: excluded, and bad to a model that learns its kernel."""
         super()._learn_failure(candidate)
-        self._model.fail(candidate)
+        self.model.fail(candidate)
 
     def recommend(self) -> Best:
         """Return the queried point of best posterior mean; without observations, of best prior mean."""
-        queried = self._model.queried if self._model.queried.any() else None
-        found, _ = self._model.argmax(MEAN, Query(self._salt, (self.seed, self.round), queried))
+        queried = self.model.queried if self.model.queried.any() else None
+        found, _ = self.model.argmax(MEAN, Query(self._salt, (self.seed, self.round), queried))
         if isinstance(found, np.ndarray):
             mean, variance = self.moments(found[None])
             return Best(self.space.argument(found), float(mean[0]), float(np.sqrt(variance[0])))
         if self.kernel is None:
-            mean, variance = self._model.predict(self._domain.coordinates([found]))
+            mean, variance = self.model.predict(self.domain.coordinates([found]))
         else:
-            mean, variance = self._model.engine.at(np.array([found]))
-        return Best(self._domain.value(found), float(mean[0]), float(np.sqrt(variance[0])))
+            mean, variance = self.model.engine.at(np.array([found]))
+        return Best(self.domain.value(found), float(mean[0]), float(np.sqrt(variance[0])))
 
     # ---- state
 
     def _extend(self, grown: Domain) -> None:
-        self._model = self._model.extended(grown)
+        self.model = self.model.extended(grown)
 
     def _untold(self) -> Indices:
-        return self._domain.unobserved(self._model.queried)
+        return self.domain.unobserved(self.model.queried)
 
     def _restore_model(self, state: State) -> None:
-        self._model = self._fresh_model()
-        self._model.restore(state)
+        self.model = self._fresh_model()
+        self.model.restore(state)

@@ -85,15 +85,15 @@ class GPEI(GaussianProcessPolicy):
         """
         draws = self._pending_draws()
         if self.incumbent == "observation":
-            told = self._model.transform(np.array([self._largest])).tolist() if np.isfinite(self._largest) else []
+            told = self.model.transform(np.array([self._largest])).tolist() if np.isfinite(self._largest) else []
             if values := [*told, *([] if draws is None else draws.values.tolist())]:
                 return max(values)
-        queried = self._model.queried
+        queried = self.model.queried
         if self._pending.numbers:
             queried = queried.copy()
             queried[self._pending.numbers] = True
         some = queried if queried.any() else allowed
-        return self._model.argmax(MEAN, Query(self._salt, (self.seed, self.round), some, draws=draws))[1]
+        return self.model.argmax(MEAN, Query(self._salt, (self.seed, self.round), some, draws=draws))[1]
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)

@@ -69,7 +69,7 @@ class GPUCB(GaussianProcessPolicy):
 
     def width_formula(self) -> Width:
         if self.kernel is None and self.theorem is None:
-            return practical_width(self._domain, self.delta, self.scale)
+            return practical_width(self.domain, self.delta, self.scale)
         return theorem_width(self)
 
 

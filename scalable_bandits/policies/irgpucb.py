@@ -49,7 +49,7 @@ class IRGPUCB(GaussianProcessPolicy):
     @property
     def width(self) -> float:
         """Confidence width sqrt(zeta_t) of the next round, in standard deviations."""
-        least = max(0.0, 2.0 * math.log(self._domain.choosable / 2.0))
+        least = max(0.0, 2.0 * math.log(self.domain.choosable / 2.0))
         asked = self.rounds + len(self._pending.asked) + self.failures  # the same while a point is chosen and after it
         return math.sqrt(least + generator(self.seed, "width", asked + 1).exponential(2.0))  # (1)
 

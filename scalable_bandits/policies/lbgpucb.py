@@ -44,7 +44,7 @@ from scalable_bandits.policies import _numba_priors as numba_priors
 from scalable_bandits.policies.base import Policy
 from scalable_bandits.policies.confidence import UnprovenWidth
 from scalable_bandits.policies.prior_model import PriorShard
-from scalable_bandits.policies.tally import RoundOutcome, Tally
+from scalable_bandits.policies.tally import Tally
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.regression import Regression
@@ -184,8 +184,7 @@ class LBGPUCB(UnknownPriorPolicy):
 
     # ---- observations
 
-    def credit(self, outcome: RoundOutcome) -> None:
-        t, y, share, _, std = outcome
+    def credit(self, t: int, y: float, share: float, mean: Floats, std: Floats) -> None:
         turn, playing, tally = self._turn(self.tally.counts), self._playing, self.tally
         self.add_play(turn, y, self._width_under(turn) * float(std[turn]), share)  # lines 5-7
         counts = tally.counts[playing]
@@ -210,8 +209,8 @@ class LBGPUCB(UnknownPriorPolicy):
         observed.restore(self._shards.ask([reference], PriorShard.observed)[0])
         observed.add(candidate, y, noise_variance)
         gained = self._log_likelihood(prior, observed) - self._log_likelihood(self.priors[reference], observed)
-        maker, state = self._maker(prior, self._domain.model_space), nested(observed=observed.state())
-        setup = functools.partial(PriorShard.take, state=state, size=self._domain.size)
+        maker, state = self._maker(prior, self.domain.model_space), nested(observed=observed.state())
+        setup = functools.partial(PriorShard.take, state=state, size=self.domain.size)
         self._source.add(number, maker, setup)  # lines 14-16
         self._shards.add(number)
         super().learn(candidate, y, noise_variance)
@@ -221,7 +220,7 @@ class LBGPUCB(UnknownPriorPolicy):
     def _log_likelihood(self, prior: Prior, observed: CollapsedObservations) -> float:
         """Return the log density of averages; that of all observations differs by a term which all priors share."""
         candidates, averages, noise_variances = observed.collapsed()
-        space, oriented = self._domain.model_space, self._oriented_prior(prior)
+        space, oriented = self.domain.model_space, self._oriented_prior(prior)
         x = space.points(candidates)
         return Regression(oriented.kernel, x, noise_variances, averages - oriented.mean_at(x, 1, space)).log_likelihood
 

@@ -258,7 +258,7 @@ class PhasedElimination(BatchedElimination):
         """Return mean and variance of the surviving candidates given the observations of the batch: two (m,) arrays."""
         numbers, averages, noise_variances = seen.collapsed()
         x = self.domain.coordinates(numbers)
-        prior_mean, kernel = self._model.prior_mean, self._model.kernel
+        prior_mean, kernel = self.model.prior_mean, self.model.kernel
         regression = Regression(kernel, x, noise_variances, averages - prior_mean(x))
         known = self._points.all_observed  # then their variances have been computed
         mean = np.empty(len(self._surviving))
@@ -298,11 +298,11 @@ class PhasedElimination(BatchedElimination):
 
     def _no_points(self) -> BatchPoints:
         make = self._design_engine if self.engine == "tiled" else self._make_engine
-        return BatchPoints(Model(self._prior, self._domain, make, self.regularization), self.shrinkage)
+        return BatchPoints(Model(self._prior, self.domain, make, self.regularization), self.shrinkage)
 
     def _design_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> DesignEngine:
         executor = None if self.on is None else self._executor
-        space = self._domain.model_space if self._domain.size == len(points) else None
+        space = self.domain.model_space if self.domain.size == len(points) else None
         return DesignEngine(kernel, points, prior_mean, executor, space)
 
     @contextmanager

@@ -138,7 +138,7 @@ class PiGPUCB(Policy):
         q = d * (d + 1) / (d * (d + 2) + 2 * nu)
         self._divisions = 1 if self.horizon is None else max(round(self.horizon ** (q / d)), 1)  # (1)
         self._partition: Partition | None = self._empty_partition()  # None after `_discard`
-        largest = float(self.kernel.diagonal(self._domain.sample(self.seed)).max())
+        largest = float(self.kernel.diagonal(self.domain.sample(self.seed)).max())
         self._measuring.expect_variance(largest, self._forgets, self.horizon)
 
     def _empty_partition(self, remote: bool = True) -> Partition:
@@ -150,7 +150,7 @@ class PiGPUCB(Policy):
             index = CubeIndex(UpperConfidence, self.tightening, self.regularization, self._salt)
             space, make = self.space, functools.partial(BoxCells, self.kernel, self._mean, index)
         else:
-            space = self._domain.finite
+            space = self.domain.finite
             make = functools.partial(FiniteCells, self.kernel, self._mean, self.regularization, self._salt)
         cover: Any = make_cover(space, self._points)  # of the kind that `make` takes
         local = self.on is None or not remote
@@ -165,12 +165,12 @@ class PiGPUCB(Policy):
         return float(self._oriented(self.prior_mean))
 
     def _points(self, candidates: Indices | None) -> Floats:
-        return self._domain.points(candidates)
+        return self.domain.points(candidates)
 
     def _extend(self, grown: Domain) -> None:
         if not grown.whole_box:
             self._discard()  # the next partition is made when it is used, and covers the grown space
-        elif grown.size < self._domain.size:  # after an ask that failed
+        elif grown.size < self.domain.size:  # after an ask that failed
             self._current_partition().forget_candidates(grown.size)
 
     def _current_partition(self) -> Partition:
@@ -195,9 +195,9 @@ class PiGPUCB(Policy):
         if not self.domain.whole_box:
             return super()._untold()
         log = self._current_partition().log
-        observed = np.zeros(self._domain.size, dtype=np.bool_)
+        observed = np.zeros(self.domain.size, dtype=np.bool_)
         observed[log.candidates[: log.count]] = True
-        return self._domain.unobserved(observed)
+        return self.domain.unobserved(observed)
 
     def _split_threshold(self, divisions: int) -> float:
         """Return side^(-1 / b) of a cell: it splits when its number of observations plus one exceeds this."""
@@ -278,7 +278,7 @@ class PiGPUCB(Policy):
     def _learned_observations(self) -> Observations:
         log = self._current_partition().log
         candidates, averages, noise_variances = log.collapsed(range(log.count))
-        return Observations(self._domain.points(candidates), averages, noise_variances)
+        return Observations(self.domain.points(candidates), averages, noise_variances)
 
     @property
     def cover(self) -> list[CoverElement]:
@@ -300,7 +300,7 @@ class PiGPUCB(Policy):
         best = (-math.inf, 0.0, 0.0)
         for cell in partition.cells_at(point):
             queried, averages, noise = partition.log.collapsed([] if cell is None else cell.data)
-            regression = Regression(self.kernel, self._domain.points(queried), noise, averages - self._mean)
+            regression = Regression(self.kernel, self.domain.points(queried), noise, averages - self._mean)
             mean, variance = (float(values[0]) for values in regression.predict(point[None]))
             index = mean + partition.width(0.0 if cell is None else cell.gain, log_term) * math.sqrt(variance)
             best = max(best, (index, mean + self._mean, variance))
@@ -311,9 +311,9 @@ class PiGPUCB(Policy):
         candidate, mean, std = self._current_partition().best_queried()
         if candidate < 0:
             found = self._winner().candidate
-            x = found if isinstance(found, np.ndarray) else self._domain.value(found)
+            x = found if isinstance(found, np.ndarray) else self.domain.value(found)
             return Best(x, self._mean, self._current_partition().posteriors.prior_std)
-        return Best(self._domain.value(candidate), mean, std)
+        return Best(self.domain.value(candidate), mean, std)
 
     # ---- state
 

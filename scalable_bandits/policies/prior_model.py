@@ -16,10 +16,9 @@ import numpy as np
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.posteriors import State, make_engine
-from scalable_bandits.posteriors.engine import Engine, choose
+from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.models.model import GivenPrior, Model
 from scalable_bandits.posteriors.partition.observation_log import ObservationLog
-from scalable_bandits.posteriors.rounds import Columns
 from scalable_bandits.posteriors.state import copied
 from scalable_bandits.priors import Prior
 from scalable_bandits.spaces import FiniteSpace, Indices, Mask, make_domain
@@ -43,7 +42,7 @@ class LastObservation(NamedTuple):
     information_gain: float  # gain of all observations up to this one, in nats
 
 
-class PriorShard:
+class PriorShard(Model):
     """Model of one prior on the candidates, whose prior mean may change from round to round.
 
     The prior mean of an engine is constant. A mean that changes is subtracted from y and added to the posterior mean.
@@ -62,24 +61,23 @@ class PriorShard:
         Seed of the tie-breaking hash.
     """
 
+    batched_columns = False  # the last bits of a column would depend on the others of its batch
+
     def __init__(self, prior: Prior, space: FiniteSpace, engine: str, regularization: float, salt: int):
-        self._prior, self._space, self._salt, self._moves = prior, space, salt, prior.moving
+        self._mean_at, self._moves, self._salt = functools.partial(prior.mean_at, space=space), prior.moving, salt
         constant = float(prior.mean) if isinstance(prior.mean, int | float) else 0.0 if self._moves else None
-        still = GivenPrior(prior.kernel, functools.partial(prior.mean_at, t=1, space=space), constant)
-        domain = make_domain(space, None, 0)
-        self._model = Model(still, domain, functools.partial(make_engine, engine), regularization)
-        self._model.batched_columns = False  # the last bits of a column would depend on the others of its batch
-        self._observed_candidate = np.zeros(1, dtype=np.int64)  # scratch space
+        still = GivenPrior(prior.kernel, functools.partial(self._mean_at, t=1), constant)
+        super().__init__(still, make_domain(space, None, 0), functools.partial(make_engine, engine), regularization)
         self._mean_round, self._mean = 0, np.zeros(0)  # round evaluated last, and the moving mean (n,) of that round
         self._last_observation = LastObservation(0.0, 0.0, 0.0)
-        _ = self._model.engine  # raises ValueError if the space is too large
+        _ = self.engine  # raises ValueError if the space is too large
 
     def _moving_mean(self, t: int) -> Floats | None:
         """Return the prior mean (n,) of round t at all candidates if it changes from round to round, else None."""
         if not self._moves:
             return None
         if self._mean_round != t:
-            mean = self._prior.mean_at(self._space.points(), t, self._space)
+            mean = self._mean_at(self.domain.points(), t=t)
             self._mean_round, self._mean = t, mean
         return self._mean
 
@@ -87,80 +85,57 @@ class PriorShard:
         """Evaluate the prior mean of round t if it moves; this may raise an error."""
         self._moving_mean(t)
 
-    def observe(self, candidate: int, y: float, noise_variance: float, t: int) -> None:
+    def observe_round(self, candidate: int, y: float, noise_variance: float, t: int) -> None:
         """Add the observation of round t."""
-        self._observed_candidate[0] = candidate
-        (mean,), (variance,) = self._model.engine.at(self._observed_candidate)
+        (mean,), (variance,) = self.engine.at(np.array([candidate]))
         means = self._moving_mean(t)
         shift = 0.0 if means is None else float(means[candidate])
-        self._model.observe(candidate, y - shift, noise_variance)
-        gain = self._model.engine.information_gain
-        self._last_observation = LastObservation(float(mean) + shift, float(variance), gain)
+        self.observe(candidate, y - shift, noise_variance)
+        self._last_observation = LastObservation(float(mean) + shift, float(variance), self.engine.information_gain)
 
-    def observe_all(self, candidates: Indices, ys: Floats, noise_variances: Floats, first: int) -> None:
+    def observe_rounds(self, candidates: Indices, ys: Floats, noise_variances: Floats, first: int) -> None:
         """Add the observations (k,) of consecutive rounds from round `first` on."""
         together = 0 if self._moves else max(len(ys) - 1, 0)  # the last one by itself, for `last_observation`
-        self._model.observe_all(candidates[:together], ys[:together], noise_variances[:together])
+        self.observe_all(candidates[:together], ys[:together], noise_variances[:together])
         rows = zip(candidates.tolist(), ys.tolist(), noise_variances.tolist(), strict=True)
         for t, observation in enumerate(itertools.islice(rows, together, None), first + together):
-            self.observe(*observation, t)
+            self.observe_round(*observation, t)
 
     def last_observation(self) -> LastObservation:
         """Return what the model says about the last observation."""
         return self._last_observation
 
-    def add_played(self, columns: Columns, noise_variance: float) -> None:
-        """Add observations that the engine has already, from a compiled loop."""
-        self._model.add_played(columns, noise_variance)
-
-    @property
-    def engine(self) -> Engine:
-        """Engine of the model."""
-        return self._model.engine
-
     def propose(self, width: float, t: int, allowed: Mask | None, pending: Sequence[int]) -> Proposal:
         """Return the candidate of largest upper confidence bound in round t, given pending candidates."""
         if self._moves:
             return Proposal(*choose(self.upper(width, t, pending), self._salt, allowed))
-        reduction = self._model.reduction(pending) if pending else None
-        return Proposal(*self._model.engine.argmax(UpperConfidence(width), self._salt, allowed, reduction))
+        reduction = self.reduction(pending) if pending else None
+        return Proposal(*self.engine.argmax(UpperConfidence(width), self._salt, allowed, reduction))
 
     def upper(self, width: float, t: int, pending: Sequence[int]) -> Floats:
         """Return the upper confidence bounds of all candidates in round t, (n,), given pending candidates."""
         mean, variance = self.moments(t)
         if pending:
-            variance = np.maximum(variance - self._model.reduction(pending), 0.0)
+            variance = np.maximum(variance - self.reduction(pending), 0.0)
         return UpperConfidence(width)(mean, variance)
 
     def moments(self, t: int) -> tuple[Floats, Floats]:
         """Return posterior mean and variance of all candidates in round t, two (n,) arrays."""
-        mean, shift = self._model.engine.mean(), self._moving_mean(t)
-        return mean if shift is None else mean + shift, self._model.engine.variance()
+        mean, shift = self.engine.mean(), self._moving_mean(t)
+        return mean if shift is None else mean + shift, self.engine.variance()
 
-    def predict(self, points: Floats, t: int) -> tuple[Floats, Floats]:
+    def predict_round(self, points: Floats, t: int) -> tuple[Floats, Floats]:
         """Return posterior mean and variance at points (k, d), not only candidates, in round t, two (k,) arrays."""
-        mean, variance = self._model.deviation(points)
-        return mean + self._prior.mean_at(points, t, self._space), variance
-
-    def take(self, state: State, size: int) -> None:
-        """Restore from the state of a model of the same prior on the first `size` candidates."""
-        self._model.take(state, size)
+        mean, variance = self.deviation(points)
+        return mean + self._mean_at(points, t=t), variance
 
     def observed(self) -> State:
         """Return the observations, collapsed by point, as a part of the state that `take` accepts."""
-        return self._model.observations.state()
+        return self.observations.state()
 
     def information_gain(self) -> float:
         """Return the realised information gain in nats."""
-        return self._model.engine.information_gain
-
-    def state(self) -> State:
-        """Return the arrays of the state by name."""
-        return self._model.state()
-
-    def restore(self, state: State) -> None:
-        """Restore from the arrays returned by `state`."""
-        self._model.restore(state)
+        return self.engine.information_gain
 
 
 class PriorSource:
@@ -219,11 +194,9 @@ class PriorSource:
         return functools.partial(_make_model, self._makers[number], setup, observed, first)
 
 
-def _make_model(
-    maker: Maker, setup: Setup | None, observed: tuple[Indices, Floats, Floats], first: int
-) -> PriorShard:  # fmt: skip
+def _make_model(maker: Maker, setup: Setup | None, observed: tuple[Indices, Floats, Floats], first: int) -> PriorShard:
     model = maker()
     if setup is not None:
         setup(model)
-    model.observe_all(*observed, first)
+    model.observe_rounds(*observed, first)
     return model

@@ -62,13 +62,13 @@ class RandomSearch(Policy):
         self._observed.add(candidate, y, noise_variance)
 
     def _untold(self) -> Indices:
-        observed = np.zeros(self._domain.size, dtype=np.bool_)
+        observed = np.zeros(self.domain.size, dtype=np.bool_)
         observed[self._observed.collapsed()[0]] = True
-        return self._domain.unobserved(observed)
+        return self.domain.unobserved(observed)
 
     def _learned_observations(self) -> Observations:
         candidates, averages, noise_variances = self._observed.collapsed()
-        return Observations(self._domain.points(candidates), averages, noise_variances)
+        return Observations(self.domain.points(candidates), averages, noise_variances)
 
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
         mean, variance = np.array([self._average_at(point) for point in points]).T
@@ -76,7 +76,7 @@ class RandomSearch(Policy):
 
     def _average_at(self, point: Floats) -> tuple[float, float]:
         try:
-            candidate = int(self._domain.find(point[None])[0])
+            candidate = int(self.domain.find(point[None])[0])
         except ValueError:  # not a candidate
             candidate = -1
         return self._observed.at(candidate)
@@ -87,4 +87,4 @@ class RandomSearch(Policy):
             raise ValueError("best: nothing has been told yet, and random search has no prior")
         candidates, averages, variances = self._observed.collapsed()
         i = int(np.argmax(averages))
-        return Best(self._domain.value(int(candidates[i])), float(averages[i]), float(variances[i] ** 0.5))
+        return Best(self.domain.value(int(candidates[i])), float(averages[i]), float(variances[i] ** 0.5))

@@ -66,7 +66,7 @@ class RepeatedChoice(GaussianProcessPolicy):
     )
     continuous: ClassVar[bool] = False
     learns_kernel: ClassVar[bool] = False
-    _model: RepeatedModel = attrs.field(init=False, repr=False)
+    model: RepeatedModel = attrs.field(init=False, repr=False)
 
     shrinkage: float = attrs.field(default=1.1, converter=checks.to_float, validator=checks.above_one)
     choices: int = attrs.field(default=0, init=False, on_setattr=attrs.setters.NO_OP)
@@ -82,7 +82,7 @@ class RepeatedChoice(GaussianProcessPolicy):
             checks.refuse("kernel", self.kernel, "one without TemporalDecay: a point is played several times")
 
     def _make_model(self) -> RepeatedModel:
-        return RepeatedModel(self._prior, self._domain, self._make_engine, self.regularization)
+        return RepeatedModel(self._prior, self.domain, self._make_engine, self.regularization)
 
     def choose(self, allowed: Mask | None = None) -> int | Floats:
         """Return the candidate of the last choice until it was played often enough, then choose from a mask (size,)."""
@@ -103,25 +103,25 @@ class RepeatedChoice(GaussianProcessPolicy):
 
     def _plays_of(self, candidate: int) -> int:
         """Return how often a candidate is played if it is chosen now."""
-        _, variance = self._model.engine.at(np.array([candidate]))
+        _, variance = self.model.engine.at(np.array([candidate]))
         return number_of_plays(self.shrinkage, self.regularization, float(variance[0]))
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         asked, self._asked = self._asked, True
         if not asked and (self._plays_of(candidate) == 1 or self.choose() != candidate):
-            self._model.settle()
+            self.model.settle()
             super().learn(candidate, y, noise_variance)
-            self._model.settle()
+            self.model.settle()
             self._present = -1
             return
         if candidate != self._present:
-            self._model.settle()
+            self.model.settle()
             self._present, self._planned, self._done = candidate, self._plays_of(candidate), 0
             self.choices += 1
         super().learn(candidate, y, noise_variance)
         self._done += 1
         if self._done == self._planned:
-            self._model.settle()
+            self.model.settle()
             self._present = -1
 
 

@@ -77,7 +77,7 @@ class RGPUCB(GaussianProcessPolicy):
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         super().learn(candidate, y, noise_variance)
         if (self.rounds + 1) % self.memory_length == 0:  # `rounds` still lacks this observation
-            self._model.forget()  # (1)
+            self.model.forget()  # (1)
 
     @property
     def _rounds_alike(self) -> int:
@@ -85,4 +85,4 @@ class RGPUCB(GaussianProcessPolicy):
 
     def _after_play(self) -> None:
         if self._remembered == 0:
-            self._model.forget()  # (1)
+            self.model.forget()  # (1)

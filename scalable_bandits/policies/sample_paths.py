@@ -68,7 +68,7 @@ class SamplePathPolicy(GaussianProcessPolicy):
         return super()._takes_whole_boxes() and pathwise and self._prior_kernel.stationary
 
     def _checked_engine(self) -> str:
-        forgets, size = bool(self._prior_kernel.epsilon), self._domain.size
+        forgets, size = bool(self._prior_kernel.epsilon), self.domain.size
         allowed = engine_names(lambda engine: engine.draws and engine.forgets == forgets)
         if not forgets:
             allowed.append("pathwise")
@@ -112,28 +112,28 @@ class SamplePathPolicy(GaussianProcessPolicy):
         allowed
             Mask (n,) of the candidates among which the maximum is; None for all, or for the whole box.
         """
-        engine, numbers = self._model.engine, self._pending.numbers
+        engine, numbers = self.model.engine, self._pending.numbers
         rng = generator(self.seed, "draws", self.round)
         if isinstance(engine, PathwiseEngine):
-            path = engine.path(rng, width, np.array(numbers, dtype=np.int64), self._model.regularization)
+            path = engine.path(rng, width, np.array(numbers, dtype=np.int64), self.model.regularization)
             candidate = engine.highest(path, self._salt, allowed)
             return Highest(candidate, float(engine.values(path, np.array([candidate]))[0]))
         if isinstance(engine, BoxEngine):
             return self._highest_of_box(engine, width, rng)
         deviation = engine.draw(rng)
         if numbers:
-            columns, covariance = self._model.pending_covariance(numbers)
+            columns, covariance = self.model.pending_covariance(numbers)
             points, counts = pending.distinct(numbers)
-            noise = rng.standard_normal(len(points)) * np.sqrt(self._model.regularization / counts)
+            noise = rng.standard_normal(len(points)) * np.sqrt(self.model.regularization / counts)
             deviation = deviation - np.linalg.solve(covariance, deviation[points] + noise) @ columns
         return Highest(*choose(engine.mean() + width * deviation, self._salt, allowed))
 
     def _highest_of_box(self, engine: BoxEngine, width: float, rng: np.random.Generator) -> Highest:
-        pending_points = self._domain.coordinates(self._pending.numbers)
+        pending_points = self.domain.coordinates(self._pending.numbers)
         features = self._prior_features(self.present_kernel)
-        path = draw_path(engine, features, width, pending_points, self._model.regularization, rng)
-        near = np.concatenate([self._model.queried.nonzero()[0], np.array(self._pending.numbers, dtype=np.int64)])
-        search = self._model.search
+        path = draw_path(engine, features, width, pending_points, self.model.regularization, rng)
+        near = np.concatenate([self.model.queried.nonzero()[0], np.array(self._pending.numbers, dtype=np.int64)])
+        search = self.model.search
         assert isinstance(search, BoxSearch)
-        top = search.top_of_path(self._model, path, near, (self.seed, self.round))
+        top = search.top_of_path(self.model, path, near, (self.seed, self.round))
         return Highest(top.x, top.value)

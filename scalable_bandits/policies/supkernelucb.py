@@ -108,7 +108,7 @@ class SupKernelUCB(GaussianProcessPolicy):
     @property
     def stage(self) -> int:
         """Stage s of the next round if all candidates are available."""
-        return self._phase(self._domain.allowed(None)).stage
+        return self._phase(self.domain.allowed(None)).stage
 
     def _threshold(self, stage: int) -> float:
         return self.scale * 2.0**-stage

@@ -83,7 +83,7 @@ class SWGPUCB(GaussianProcessPolicy):
 
     def _check_window(self) -> None:
         w = self.memory_length
-        if w * (w + self._domain.size) > LARGEST_WINDOW:
+        if w * (w + self.domain.size) > LARGEST_WINDOW:
             checks.refuse(
                 "memory", w, f"w with w (w + candidates) up to {LARGEST_WINDOW:.0e}: so many numbers are stored"
             )

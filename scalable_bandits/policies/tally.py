@@ -31,16 +31,6 @@ class Rejection(NamedTuple):
         return self.statistic - self.bound
 
 
-class RoundOutcome(NamedTuple):
-    """Observation with the predictions of the priors in play."""
-
-    round: int
-    y: float
-    share: float  # noise variance over lambda: 1 except for measurements with their own noise
-    mean: Floats  # (|U|,) posterior means of the candidate before the observation; NaN for a prior not in play
-    std: Floats  # (|U|,) posterior standard deviations, as the means
-
-
 class Tally(NamedTuple):
     """Arrays that compiled functions change in place.
 

@@ -38,7 +38,7 @@ from scalable_bandits.formulas.confidence import error_allowance, unknown_prior_
 from scalable_bandits.policies import _numba_priors as numba_priors
 from scalable_bandits.policies.base import Best, Policy
 from scalable_bandits.policies.prior_model import PriorShard, PriorSource, Proposal, Setup
-from scalable_bandits.policies.tally import ARRAYS, Rejection, RoundOutcome, Tally
+from scalable_bandits.policies.tally import ARRAYS, Rejection, Tally
 from scalable_bandits.posteriors import check_engine
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.exact.dense import DenseEngine, in_step, stacked
@@ -117,15 +117,15 @@ class UnknownPriorPolicy(Policy):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        some = self.space.encode(self._domain.sample(self.seed))
+        some = self.space.encode(self.domain.sample(self.seed))
         for prior in self.priors:
             prior.check(self.space)
-            check_engine(self.engine, self._domain.size, prior.kernel.epsilon, exact=True)
-            prior.mean_at(some[:1], 1, self._domain.model_space)
+            check_engine(self.engine, self.domain.size, prior.kernel.epsilon, exact=True)
+            prior.mean_at(some[:1], 1, self.domain.model_space)
         largest = max(float(prior.on(self.space).kernel.diagonal(some).max()) for prior in self.priors)
         self.tally = Tally.of(len(self.priors), self._salt)
-        self._queried = np.zeros(self._domain.size, dtype=np.bool_)
-        self._make_shards(self._domain.model_space, {})
+        self._queried = np.zeros(self.domain.size, dtype=np.bool_)
+        self._make_shards(self.domain.model_space, {})
         self._measuring.expect_variance(largest, self._forgets, self.horizon)
 
     def _make_shards(self, space: FiniteSpace, setups: Mapping[int, Setup]) -> None:
@@ -176,14 +176,26 @@ class UnknownPriorPolicy(Policy):
 
     # ---- for subclasses
 
-    def credit(self, outcome: RoundOutcome) -> None:
+    def credit(self, t: int, y: float, share: float, mean: Floats, std: Floats) -> None:
         """Credit an observation to the prior whose turn it is, and reject the priors that it contradicts.
 
         Information gains, as `_gain_of` returns them, are still those before the observation. By default the policy's
         `compiled_rule` credits and rejects.
+
+        Parameters
+        ----------
+        t
+            Round of the observation.
+        y
+            Value, in units of y.
+        share
+            Noise variance of the observation over lambda.
+        mean, std
+            Posterior means and standard deviations (|U|,) of the candidate before the observation, in units of y; NaN
+            for a prior that is not in play.
         """
-        t = outcome.round
-        numba_priors.credit(self.compiled_rule, self.tally, *outcome, self.width_of(t), self.allowance(t))
+        width, allowance = self.width_of(t), self.allowance(t)
+        numba_priors.credit(self.compiled_rule, self.tally, t, y, share, mean, std, width, allowance)
 
     def width_of(self, t: int) -> float:
         """Return the confidence width beta_t of a round, the same for all priors unless a subclass says otherwise."""
@@ -331,13 +343,13 @@ class UnknownPriorPolicy(Policy):
 
     def moments(self, points: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
         weights = self.belief() if weights is None else weights
-        return self._mixture(weights, PriorShard.predict, self.space.encode(points), self.rounds + 1)
+        return self._mixture(weights, PriorShard.predict_round, self.space.encode(points), self.rounds + 1)
 
     def recommend(self) -> Best:
         """Return the queried point of best posterior mean; before the first `tell`, of best prior mean."""
         mean, variance = self._mixture(self.belief(), PriorShard.moments, self.rounds + 1)
-        candidate, _ = choose(mean, self._salt, self._queried if self._queried.any() else self._domain.allowed(None))
-        return Best(self._domain.value(candidate), float(mean[candidate]), float(np.sqrt(variance[candidate])))
+        candidate, _ = choose(mean, self._salt, self._queried if self._queried.any() else self.domain.allowed(None))
+        return Best(self.domain.value(candidate), float(mean[candidate]), float(np.sqrt(variance[candidate])))
 
     # ---- observations
 
@@ -347,7 +359,7 @@ class UnknownPriorPolicy(Policy):
         for number in playing:
             self._gain_of(number)  # `credit` uses the gains before the observation
         self._source.observe(candidate, y, noise_variance)
-        self._shards.tell(playing, PriorShard.observe, candidate, y, noise_variance, t)
+        self._shards.tell(playing, PriorShard.observe_round, candidate, y, noise_variance, t)
         try:
             found = self._shards.ask(playing, PriorShard.last_observation)
         except BaseException:  # some models may have the observation, others not
@@ -357,7 +369,7 @@ class UnknownPriorPolicy(Policy):
             raise
         means, variances = np.full((2, len(self.priors)), np.nan)
         means[playing], variances[playing], gains = np.array(found).T
-        self.credit(RoundOutcome(t, y, noise_variance / self.regularization, means, np.sqrt(variances)))
+        self.credit(t, y, noise_variance / self.regularization, means, np.sqrt(variances))
         self._gains = dict(zip(playing, gains.tolist(), strict=True))
         numba_priors.add_evidence(self.tally, np.array(playing), y, means, variances, noise_variance)
         self._queried[candidate] = True
@@ -389,7 +401,7 @@ class UnknownPriorPolicy(Policy):
 
     def _extend(self, grown: Domain) -> None:
         """Replace the shards by shards on the larger candidate set."""
-        states, size = self._shards.ask(self._playing, PriorShard.state), self._domain.size
+        states, size = self._shards.ask(self._playing, PriorShard.state), self.domain.size
         setups = [functools.partial(PriorShard.take, state=state, size=size) for state in states]
         self._make_shards(grown.model_space, dict(zip(self._playing, setups, strict=True)))
         self._evaluate_means()
@@ -405,6 +417,6 @@ class UnknownPriorPolicy(Policy):
     def _restore_shards(self, states: State) -> None:
         parts = {number: part(states, str(number)) for number in self._playing}
         self._make_shards(
-            self._domain.model_space,
+            self.domain.model_space,
             {number: functools.partial(PriorShard.restore, state=copied(state)) for number, state in parts.items()},
         )

@@ -4,8 +4,8 @@ A shard is an object that computes a part of a posterior: some tiles, some cells
 the specification, the points in the order of their numbers, and the observations, and is made from these by a `Source`:
 at first, and again if it is lost. A shard is told of changes and asked questions by calls of its own methods:
 
-    shards.tell(numbers, PriorShard.observe, candidate, y, noise_variance, t)   changes later answers
-    shards.ask(numbers, PriorShard.propose, width, t, allowed, pending)         changes nothing, in no digit
+    shards.tell(numbers, PriorShard.observe_round, candidate, y, noise_variance, t)   changes later answers
+    shards.ask(numbers, PriorShard.propose, width, t, allowed, pending)               changes nothing, in no digit
 """
 
 from __future__ import annotations

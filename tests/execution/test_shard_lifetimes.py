@@ -96,7 +96,7 @@ import time
 from scalable_bandits.policies.prior_model import PriorShard
 def slowly(self, *given, **named):
     time.sleep(60)
-PriorShard.observe = slowly
+PriorShard.observe_round = slowly
 import cloudpickle, scalable_bandits.policies.prior_model
 cloudpickle.register_pickle_by_value(scalable_bandits.policies.prior_model)
 """

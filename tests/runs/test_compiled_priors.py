@@ -10,7 +10,6 @@ from cases.policies import PROBLEMS, SHARED
 from cases.rounds import Counted, assert_same, assert_same_state, environment_of, one_by_one
 
 import scalable_bandits as sb
-from scalable_bandits.policies.tally import RoundOutcome
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 
 KINDS = [sb.PEGPUCB, sb.MLEGPUCB, sb.FullyBayesianGPUCB, sb.RegretBalancing]
@@ -113,8 +112,8 @@ def test_the_last_prior_plays_on_after_a_warning(monkeypatch: pytest.MonkeyPatch
 class Trusting(sb.PEGPUCB):
     """A policy of the user's own, that rejects no prior."""
 
-    def credit(self, outcome: RoundOutcome) -> None:
-        self.add_play(self.pick(outcome.mean), 0.0, 0.0, outcome.share)
+    def credit(self, t: int, y: float, share: float, mean: Any, std: Any) -> None:
+        self.add_play(self.pick(mean), 0.0, 0.0, share)
 
 
 def _seasonal(points: Any, t: int) -> Any:

@@ -5,6 +5,7 @@
 | `Model` | given | this one |
 | `RefittedModel` | hyperparameters of a given kernel, learned anew every few rounds | `refitted.py` |
 | `LearnedModel` | learned with a transform of y, where no kernel is given | `learned.py` |
+| `PriorShard` | given, with a mean that may change from round to round | `policies/prior_model.py` |
 
 A model has a prior, an engine with the posterior on the numbered points of a domain, the observations, and a search
 that finds the point of largest index: among all candidates (`Candidates`), or on a whole box, in a space of named
