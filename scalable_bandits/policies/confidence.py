@@ -158,21 +158,25 @@ class Confidence(Stateful):
         """Return the width named by `confidence` with a failure probability; without a kernel the practical one."""
         return self.practical or named_width(self.name, delta, self.norm, self.noise, self.regularization)
 
-    def information_gain(self, model: Model, remembered: int) -> float:
-        """Return the information gain (nats) that is not the realised one, for a model with so many observations."""
-        if self.gain != "greedy":
-            return given_gain(self.gain, remembered)
+    def information_gain(self, model: Model, count: int) -> float:
+        """Return the information gain (nats) of so many observations: given, or else the greedy bound for a model.
+
+        Raises
+        ------
+        ValueError
+            If the given function of the number of observations returns an invalid value.
+        """
+        if not isinstance(self.gain, str):
+            found = checks.to_float(self.gain(count) if callable(self.gain) else self.gain)
+            if not isinstance(found, float) or not 0.0 <= found < np.inf:
+                allowed = "a function with values >= 0, finite"
+                checks.refuse("information_gain", f"{found} for {count} observations", allowed)
+            return found
         if self._greedy is None:
             domain = model.domain
             some = Points(domain.space.encode(domain.sample(self.seed))) if domain.whole_box else domain.model_space
             self._greedy = GreedyInformationGain(model.kernel, some, self.regularization)
-        return self._greedy(remembered)
-
-    def largest_gain(self, model: Model, count: int) -> float:
-        """Return the information gain (nats) of `count` observations of a finite space: given, or the greedy bound."""
-        if isinstance(self.gain, str):
-            return GreedyInformationGain(model.kernel, model.domain.model_space, self.regularization)(count)
-        return given_gain(self.gain, count)
+        return self._greedy(count)
 
     def expect(self, y: float, mean: float, variance: float, noise_variance: float, rounds: int) -> None:
         """Double B until the predictions of so many observations do not contradict it, the last one included.
@@ -189,14 +193,6 @@ class Confidence(Stateful):
         self._loss += (y - mean) ** 2 / (variance + noise_variance)
         while self._loss > largest_loss(rounds, self.norm, self.noise, self.regularization, self.delta):
             self.norm *= 2.0
-
-
-def given_gain(gain: Gain, count: int) -> float:
-    """Return a given information gain (nats) for `count` observations; ValueError if it is invalid."""
-    found = checks.to_float(gain(count) if callable(gain) else gain)
-    if not isinstance(found, float) or not 0.0 <= found < np.inf:
-        checks.refuse("information_gain", f"{found} for {count} observations", "a function with values >= 0, finite")
-    return found
 
 
 def practical_width(domain: Domain, delta: float, scale: float = 1.0) -> Width:

@@ -1,6 +1,6 @@
 """Plays, sums and rejections of a policy with several priors, as arrays that compiled functions change.
 
-The words are in `unknown_prior.py`.
+The words are in `unknown_prior.py`. The class stays in this module: compiled functions that were cached name it.
 """
 
 from __future__ import annotations

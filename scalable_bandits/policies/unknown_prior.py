@@ -247,11 +247,6 @@ class UnknownPriorPolicy(Policy):
             counts[turn(counts)] += 1.0
         return turn(counts)
 
-    def best_proposed(self, proposals: Sequence[Proposal]) -> int:
-        """Return the candidate that has the largest upper bound of all proposals, ties broken by a seeded hash."""
-        candidates, uppers = zip(*proposals, strict=True)
-        return candidates[choose(np.array(uppers), self._salt, numbers=np.array(candidates))[0]]
-
     # ---- results
 
     @property
