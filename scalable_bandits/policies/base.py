@@ -228,10 +228,6 @@ class Policy(AbstractContextManager[Any]):
     def _extend(self, grown: Domain) -> None:
         """Adapt to a domain with more points, or (after an `ask` that failed) to the previous one; may raise."""
 
-    def _untold(self) -> Indices:
-        """Return the numbers (k,) of points of a whole box without an observation, also abandoned ones; else empty."""
-        return np.empty(0, dtype=np.int64)
-
     def _play(self, table: Floats, noise: Floats) -> Columns | None:
         """Play rounds in a compiled loop, for simulations: the same as `propose` and `observe` round by round.
 
@@ -398,10 +394,6 @@ class Policy(AbstractContextManager[Any]):
             self._recorder.told()
         self._after_tell()
         self._measuring.expect_rounds(self.rounds)
-
-    def _expect_rounds(self, rounds: int) -> None:
-        """Warn, once, if double precision cannot carry a posterior of so many rounds that all count."""
-        self._measuring.expect_rounds(rounds)
 
     @property
     def _forgets(self) -> bool:

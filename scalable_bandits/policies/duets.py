@@ -42,7 +42,6 @@ from scalable_bandits.posteriors.state import StateEntry, group, member, nested,
 from scalable_bandits.randomness import derived_seed, generator, integers
 from scalable_bandits.spaces import Domain, FiniteSpace, Indices, Mask, make_domain
 
-DRAWS = 4096  # points drawn at a time
 BLOCK = 4096  # points whose errors are computed at a time
 
 
@@ -66,8 +65,10 @@ def summary(kernel: Kernel, inducing: Floats, points: Floats, averages: Floats, 
     return np.asarray(covariances(kernel, inducing, points) @ (averages / noise_variances))
 
 
-class SparseEstimate:
-    """Sparse estimate of a function; it is made from the points, and evaluated with the sum of all summaries.
+def sparse_estimate(
+    kernel: Kernel, points: Floats, noise_variances: Floats, chosen: Indices, total: Floats, x: Floats
+) -> Errors:  # fmt: skip
+    """Compute the sparse estimate of a function, and the bound on its error.
 
     Parameters
     ----------
@@ -79,31 +80,26 @@ class SparseEstimate:
         (m,) noise variances N of the averages at the points, in squared units of y.
     chosen
         Numbers (z,) of the inducing points among the points.
+    total
+        (z,) sum of all summaries.
+    x
+        (k, d) points of the estimate.
     """
-
-    def __init__(self, kernel: Kernel, points: Floats, noise_variances: Floats, chosen: Indices):
-        self._kernel, self._points, self._noise = kernel, points, noise_variances
-        self._inducing = points[chosen]
-        self._gram = covariances(kernel, points, points)
-        self._factor = positive_factor(self._gram[np.ix_(chosen, chosen)], np.zeros(len(chosen)))
-        self._features = solve_triangular(self._factor, self._gram[chosen], lower=True)  # (z, m)
-        inner = np.eye(len(chosen)) + (self._features / noise_variances) @ self._features.T
-        self._inner = positive_factor(inner, np.zeros(len(chosen)))
-
-    def at(self, x: Floats, total: Floats) -> Errors:
-        """Return the estimate at points x (k, d), and the bound on its error, from the sum (z,) of all summaries."""
-        u = solve_triangular(self._factor, total, lower=True)
-        parts = [self._block(x[start : start + BLOCK], u) for start in range(0, len(x), BLOCK)]
-        return Errors(*map(np.concatenate, zip(*parts, strict=True)))
-
-    def _block(self, x: Floats, u: Floats) -> Errors:
-        features = solve_triangular(self._factor, covariances(self._kernel, self._inducing, x), lower=True)
-        solved = cho_solve((self._inner, True), features)
-        weights = (self._features.T @ solved) / self._noise[:, None]
-        cross = covariances(self._kernel, self._points, x)
-        squared = self._kernel.diagonal(x) + np.einsum("ij,ij->j", weights, self._gram @ weights - 2.0 * cross)
-        spread = np.sqrt(self._noise @ weights**2)
-        return Errors(solved.T @ u, np.sqrt(np.maximum(squared, 0.0)), spread)
+    gram = covariances(kernel, points, points)
+    factor = positive_factor(gram[np.ix_(chosen, chosen)], np.zeros(len(chosen)))
+    known = solve_triangular(factor, gram[chosen], lower=True)  # (z, m) features of the points
+    inner = positive_factor(np.eye(len(chosen)) + (known / noise_variances) @ known.T, np.zeros(len(chosen)))
+    u, parts = solve_triangular(factor, total, lower=True), []
+    for start in range(0, len(x), BLOCK):
+        some = x[start : start + BLOCK]
+        features = solve_triangular(factor, covariances(kernel, points[chosen], some), lower=True)
+        solved = cho_solve((inner, True), features)
+        weights = (known.T @ solved) / noise_variances[:, None]
+        cross = covariances(kernel, points, some)
+        squared = kernel.diagonal(some) + np.einsum("ij,ij->j", weights, gram @ weights - 2.0 * cross)
+        spread = np.sqrt(noise_variances @ weights**2)
+        parts.append((solved.T @ u, np.sqrt(np.maximum(squared, 0.0)), spread))
+    return Errors(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 class Value(NamedTuple):
@@ -202,7 +198,6 @@ class DUETS(BatchedElimination):
     # Points of the batch, without values, and each agent's observations of it.
     _points: CollapsedObservations = attrs.field(init=False, factory=CollapsedObservations, repr=False)
     _observed: list[CollapsedObservations] = attrs.field(init=False, repr=False)
-    _draws: tuple[tuple[int, int], Indices] | None = attrs.field(default=None, init=False, repr=False)
     _inducing_sent: int = attrs.field(default=0, init=False, repr=False)  # number of the inducing points of a batch
     _shards: Shards[Agent] = attrs.field(init=False, repr=False)
 
@@ -220,21 +215,13 @@ class DUETS(BatchedElimination):
 
     def choose(self, allowed: Mask | None = None) -> int:
         place = self.asked_of_batch
-        drawn = self._drawn(place)
+        drawn = int(self._surviving[integers(self._seed_of_batch, "draws", place, 1, len(self._surviving))[0]])  # (1)
         if allowed is None or allowed[drawn]:
             return drawn
         mask = self._choosable(allowed)
         assert mask is not None
         numbers = np.flatnonzero(mask)
         return int(numbers[generator(self._seed_of_batch, "available", place).integers(len(numbers))])
-
-    def _drawn(self, place: int) -> int:
-        """Return the candidate of a place in the batch, counted from 0."""
-        block = place // DRAWS
-        if self._draws is None or self._draws[0] != (self.batch, block):
-            found = integers(self._seed_of_batch, "draws", block * DRAWS, DRAWS, len(self._surviving))
-            self._draws = (self.batch, block), found
-        return int(self._surviving[self._draws[1][place - block * DRAWS]])  # (1)
 
     @property
     def _seed_of_batch(self) -> int:
@@ -245,9 +232,8 @@ class DUETS(BatchedElimination):
         inducing, kernel = numbers[chosen], self.model.kernel
         last = self._value_of(candidate, y, noise_variance)
         summaries = self._shards.ask(range(self.agents), Agent.summary, inducing, last)  # (3)
-        estimate = SparseEstimate(kernel, self.domain.coordinates(numbers), noise_variances, chosen)
-        x = self.domain.coordinates(self._surviving)
-        found = estimate.at(x, np.sum(summaries, axis=0))  # (4)
+        points, x = self.domain.coordinates(numbers), self.domain.coordinates(self._surviving)
+        found = sparse_estimate(kernel, points, noise_variances, chosen, np.sum(summaries, axis=0), x)  # (4)
         noise = self.noise / np.sqrt(self.regularization) * noise_factor(self.intervals, self.delta)
         mean, half = found.mean + self.model.prior_mean(x), self.rkhs_norm * found.bias + noise * found.spread  # (6)
         self._inducing_sent = len(inducing)

@@ -12,6 +12,7 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
+from scalable_bandits.formulas._numba_widths import CONSTANT
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.kernels import Kernel
@@ -39,7 +40,7 @@ from scalable_bandits.posteriors.models.search import search_of
 from scalable_bandits.posteriors.pending import Draws
 from scalable_bandits.posteriors.rounds import Columns, Game, Rule
 from scalable_bandits.posteriors.state import StateEntry, group, member
-from scalable_bandits.spaces import Domain, Indices, Mask, Points
+from scalable_bandits.spaces import Domain, Mask, Points
 
 
 def _kernel_or_learned(policy: GaussianProcessPolicy, field: attrs.Attribute[Any], value: Any) -> None:
@@ -141,6 +142,7 @@ class GaussianProcessPolicy(Policy):
     _engines: ClassVar[tuple[str, ...]] = ()  # names of the engines of a policy with its own engine
     _assumes_draws: ClassVar[bool] = True  # at pending points, if it maximises an index
     learns_kernel: ClassVar[bool] = False  # whether the kernel may be None
+    constant_index: ClassVar[UpperConfidence | None] = None  # index of all rounds, of a policy without a width
 
     kernel: Kernel | None = attrs.field(kw_only=False, default=None, validator=_kernel_or_learned)
     # Of these, None means that it was not given; after the constructor it is None only where it is learned.
@@ -233,9 +235,19 @@ class GaussianProcessPolicy(Policy):
 
     def _fresh_model(self) -> Model:
         """Make the policy's own model, without observations."""
+        known, every, given = (self._prior, self.domain, self._make_engine), self.refit, self.lengthscale_prior
         if self.kernel is None:
-            return self._learned_model()
-        return self._make_model() if self.refit is None else self._refitted_model(self.refit)
+            search = search_of(self.domain, large_grids=self.engine == "tiled")
+            lengthscales = None if isinstance(given, str) else given
+            return LearnedModel(*known, self.noise is not None, lengthscales, every, search)
+        if every is None:
+            return self._make_model()
+        if self._engines or self._prior_kernel.epsilon:
+            checks.refuse("refit", every, "None where the function changes over rounds")
+        lengthscales = usual_lengthscales(self.space) if isinstance(given, str) else given
+        if lengthscales is not None:
+            lengthscales.check(self.space.model_dimension)
+        return RefittedModel(*known, self.regularization, search_of(self.domain), lengthscales, every, self.seed)
 
     @property
     def _prior(self) -> GivenPrior:
@@ -245,23 +257,6 @@ class GaussianProcessPolicy(Policy):
     def _make_model(self) -> Model:
         """Make a model of the given prior, without observations."""
         return Model(self._prior, self.domain, self._make_engine, self.regularization, search_of(self.domain))
-
-    def _refitted_model(self, every: int) -> RefittedModel:
-        if self._engines or self._prior_kernel.epsilon:
-            checks.refuse("refit", every, "None where the function changes over rounds")
-        given = self.lengthscale_prior
-        lengthscales = usual_lengthscales(self.space) if isinstance(given, str) else given
-        if lengthscales is not None:
-            lengthscales.check(self.space.model_dimension)
-        return RefittedModel(
-            self._prior, self.domain, self._make_engine, self.regularization, search_of(self.domain), lengthscales,
-            every, self.seed,
-        )  # fmt: skip
-
-    def _learned_model(self) -> LearnedModel:
-        lengthscales = None if isinstance(self.lengthscale_prior, str) else self.lengthscale_prior
-        search, known_noise = search_of(self.domain, large_grids=self.engine == "tiled"), self.noise is not None
-        return LearnedModel(self._prior, self.domain, self._make_engine, known_noise, lengthscales, self.refit, search)
 
     def _make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
         """Make an engine without observations.
@@ -349,8 +344,10 @@ class GaussianProcessPolicy(Policy):
     def acquisition(self, allowed: Mask | None) -> Acquisition:
         """Return the index that the next round maximises over a mask (size,), or over all candidates for None.
 
-        By default the upper confidence bound of the policy's width.
+        By default `constant_index`, or the upper confidence bound of the policy's width.
         """
+        if self.constant_index is not None:
+            return self.constant_index
         width = self.width
         if math.isnan(width):
             raise NotImplementedError(f"{type(self).__name__} has neither a width nor an index of its own")
@@ -366,8 +363,8 @@ class GaussianProcessPolicy(Policy):
             first, allowed = self._worth_measuring(allowed)
             if first is not None:
                 return first
-        draws = None if self.pending_values == "mean" else self._pending_draws()
-        query = Query(self._salt, (self.seed, self.round), allowed, self._pending.numbers, draws, measured=True)
+        key, draws = (self.seed, self.round), self._pending_draws()
+        query = Query(self._salt, key, allowed, self._pending.numbers, draws, measured=True)
         return self.model.argmax(self.acquisition(allowed), query)[0]
 
     def _worth_measuring(self, allowed: Mask | None) -> tuple[int | Floats | None, Mask | None]:
@@ -390,7 +387,9 @@ class GaussianProcessPolicy(Policy):
 
     def rule(self) -> Rule | None:
         """Return the index of the next rounds in the form that compiled loops take; None if it has none."""
-        width, confidence = self.width_formula(), self._confidence
+        width, confidence, index = self.width_formula(), self._confidence, self.constant_index
+        if index is not None:
+            return Rule(CONSTANT, np.array([index.width]), index.mean_weight)
         if width is None or callable(width.formula) or confidence.doubles:
             return None
         gain = math.nan if confidence.gain == "realised" else confidence.gain
@@ -466,9 +465,6 @@ class GaussianProcessPolicy(Policy):
 
     def _extend(self, grown: Domain) -> None:
         self.model = self.model.extended(grown)
-
-    def _untold(self) -> Indices:
-        return self.domain.unobserved(self.model.queried)
 
     def _restore_model(self, state: State) -> None:
         self.model = self._fresh_model()

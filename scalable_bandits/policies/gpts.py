@@ -61,4 +61,4 @@ class GPTS(SamplePathPolicy):
             first, allowed = self._worth_measuring(allowed)
             if first is not None:
                 return first
-        return self.highest_of_path(self.width, allowed).point  # (2), (3)
+        return self.highest_of_path(self.width, allowed)[0]  # (2), (3)

@@ -21,11 +21,8 @@ from typing import ClassVar
 
 import attrs
 
-from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
-from scalable_bandits.posteriors import Acquisition
 from scalable_bandits.randomness import generator
-from scalable_bandits.spaces import Mask
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -52,6 +49,3 @@ class IRGPUCB(GaussianProcessPolicy):
         least = max(0.0, 2.0 * math.log(self.domain.choosable / 2.0))
         asked = self.rounds + len(self._pending.asked) + self.failures  # the same while a point is chosen and after it
         return math.sqrt(least + generator(self.seed, "width", asked + 1).exponential(2.0))  # (1)
-
-    def acquisition(self, allowed: Mask | None) -> Acquisition:
-        return UpperConfidence(self.width)  # (2)

@@ -10,14 +10,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 import attrs
-import numpy as np
 
-from scalable_bandits.formulas._numba_widths import CONSTANT
+from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
-from scalable_bandits.posteriors import Acquisition
 from scalable_bandits.posteriors.models.model import DEVIATION, MEAN
-from scalable_bandits.posteriors.rounds import Rule
-from scalable_bandits.spaces import Mask
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -29,12 +25,7 @@ class MeanOnly(GaussianProcessPolicy):
 
     continuous: ClassVar[bool] = True
     learns_kernel: ClassVar[bool] = True
-
-    def acquisition(self, allowed: Mask | None) -> Acquisition:
-        return MEAN
-
-    def rule(self) -> Rule | None:
-        return Rule(CONSTANT, np.zeros(1))
+    constant_index: ClassVar[UpperConfidence | None] = MEAN
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -46,9 +37,4 @@ class VarianceOnly(GaussianProcessPolicy):
 
     continuous: ClassVar[bool] = True
     learns_kernel: ClassVar[bool] = True
-
-    def acquisition(self, allowed: Mask | None) -> Acquisition:
-        return DEVIATION
-
-    def rule(self) -> Rule | None:
-        return Rule(CONSTANT, np.ones(1), mean_weight=0.0)
+    constant_index: ClassVar[UpperConfidence | None] = DEVIATION

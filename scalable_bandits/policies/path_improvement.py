@@ -55,7 +55,7 @@ class PIMS(SamplePathPolicy):
     learns_kernel: ClassVar[bool] = True
 
     def acquisition(self, allowed: Mask | None) -> Acquisition:
-        return ProbabilityOfImprovement(self.highest_of_path(1.0, allowed).value)  # (1), (2)
+        return ProbabilityOfImprovement(self.highest_of_path(1.0, allowed)[1])  # (1), (2)
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -82,4 +82,4 @@ class PSEI(SamplePathPolicy):
     learns_kernel: ClassVar[bool] = True
 
     def acquisition(self, allowed: Mask | None) -> Acquisition:
-        return ExpectedImprovement(self.highest_of_path(1.0, allowed).value)  # (1), (2')
+        return ExpectedImprovement(self.highest_of_path(1.0, allowed)[1])  # (1), (2')

@@ -191,14 +191,6 @@ class PiGPUCB(Policy):
             partition.observe(*log.at(i), self._log_term(i + 1))
         return partition
 
-    def _untold(self) -> Indices:
-        if not self.domain.whole_box:
-            return super()._untold()
-        log = self._current_partition().log
-        observed = np.zeros(self.domain.size, dtype=np.bool_)
-        observed[log.candidates[: log.count]] = True
-        return self.domain.unobserved(observed)
-
     def _split_threshold(self, divisions: int) -> float:
         """Return side^(-1 / b) of a cell: it splits when its number of observations plus one exceeds this."""
         try:

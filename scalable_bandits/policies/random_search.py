@@ -18,7 +18,7 @@ from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.rounds import Columns
 from scalable_bandits.posteriors.state import StateEntry, member
 from scalable_bandits.randomness import generator, integers
-from scalable_bandits.spaces import Indices, Mask
+from scalable_bandits.spaces import Mask
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -60,11 +60,6 @@ class RandomSearch(Policy):
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         self._observed.add(candidate, y, noise_variance)
-
-    def _untold(self) -> Indices:
-        observed = np.zeros(self.domain.size, dtype=np.bool_)
-        observed[self._observed.collapsed()[0]] = True
-        return self.domain.unobserved(observed)
 
     def _learned_observations(self) -> Observations:
         candidates, averages, noise_variances = self._observed.collapsed()

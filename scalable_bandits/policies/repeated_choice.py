@@ -86,20 +86,14 @@ class RepeatedChoice(GaussianProcessPolicy):
 
     def choose(self, allowed: Mask | None = None) -> int | Floats:
         """Return the candidate of the last choice until it was played often enough, then choose from a mask (size,)."""
-        point = self._unfinished()
-        if point is not None and (allowed is None or allowed[point]):
-            return point
-        return super().choose(allowed)
-
-    def _unfinished(self) -> int | None:
-        """Return the point chosen last if it is to be played again; None if not."""
         pending = self._pending.numbers
         last = pending[-1] if pending else self._present
-        if last < 0:
-            return None
-        present = last == self._present
-        planned, begun = (self._planned, self._done) if present else (self._plays_of(last), 0)
-        return last if begun + pending.count(last) < planned else None
+        if last >= 0 and (allowed is None or allowed[last]):
+            present = last == self._present
+            planned, begun = (self._planned, self._done) if present else (self._plays_of(last), 0)
+            if begun + pending.count(last) < planned:
+                return last
+        return super().choose(allowed)
 
     def _plays_of(self, candidate: int) -> int:
         """Return how often a candidate is played if it is chosen now."""

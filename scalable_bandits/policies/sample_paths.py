@@ -8,7 +8,7 @@ gradients from the best of many points (`posteriors/box/maximization.py`).
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import attrs
 import numpy as np
@@ -26,13 +26,6 @@ from scalable_bandits.posteriors.sampling.features import Features, quadrature_f
 from scalable_bandits.posteriors.sampling.pathwise import draw_path
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Mask
-
-
-class Highest(NamedTuple):
-    """Maximum of a sample path."""
-
-    point: int | Floats  # candidate, or point (d,) of a whole box
-    value: float  # in units of the engine's y
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -102,8 +95,10 @@ class SamplePathPolicy(GaussianProcessPolicy):
             return super()._make_engine(kernel, points, prior_mean)
         return PathwiseEngine(kernel, points, prior_mean, self._prior_features(kernel))
 
-    def highest_of_path(self, width: float, allowed: Mask | None) -> Highest:
+    def highest_of_path(self, width: float, allowed: Mask | None) -> tuple[int | Floats, float]:
         """Draw from GP(mean, width^2 covariance), given that pending points will be observed; return its maximum.
+
+        That is a candidate, or a point (d,) of a whole box, and the value there, in units of the engine's y.
 
         Parameters
         ----------
@@ -117,7 +112,7 @@ class SamplePathPolicy(GaussianProcessPolicy):
         if isinstance(engine, PathwiseEngine):
             path = engine.path(rng, width, np.array(numbers, dtype=np.int64), self.model.regularization)
             candidate = engine.highest(path, self._salt, allowed)
-            return Highest(candidate, float(engine.values(path, np.array([candidate]))[0]))
+            return candidate, float(engine.values(path, np.array([candidate]))[0])
         if isinstance(engine, BoxEngine):
             return self._highest_of_box(engine, width, rng)
         deviation = engine.draw(rng)
@@ -126,9 +121,9 @@ class SamplePathPolicy(GaussianProcessPolicy):
             points, counts = pending.distinct(numbers)
             noise = rng.standard_normal(len(points)) * np.sqrt(self.model.regularization / counts)
             deviation = deviation - np.linalg.solve(covariance, deviation[points] + noise) @ columns
-        return Highest(*choose(engine.mean() + width * deviation, self._salt, allowed))
+        return choose(engine.mean() + width * deviation, self._salt, allowed)
 
-    def _highest_of_box(self, engine: BoxEngine, width: float, rng: np.random.Generator) -> Highest:
+    def _highest_of_box(self, engine: BoxEngine, width: float, rng: np.random.Generator) -> tuple[Floats, float]:
         pending_points = self.domain.coordinates(self._pending.numbers)
         features = self._prior_features(self.present_kernel)
         path = draw_path(engine, features, width, pending_points, self.model.regularization, rng)
@@ -136,4 +131,4 @@ class SamplePathPolicy(GaussianProcessPolicy):
         search = self.model.search
         assert isinstance(search, BoxSearch)
         top = search.top_of_path(self.model, path, near, (self.seed, self.round))
-        return Highest(top.x, top.value)
+        return top.x, top.value

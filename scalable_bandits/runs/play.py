@@ -44,7 +44,7 @@ class Play:
     """
 
     def __init__(self, policy: Policy, environment: Environment, available: Available | None, rounds: int):
-        policy._expect_rounds(policy.rounds + rounds)
+        policy._measuring.expect_rounds(policy.rounds + rounds)
         self.policy, self.environment, self.available = policy, environment, available
         self.interrupts = Interrupts()
         self._unrestricted = available is None and type(environment).available is Environment.available

@@ -6,7 +6,7 @@ from naive import agents
 from naive import kernels as naive_kernels
 
 import scalable_bandits as sb
-from scalable_bandits.policies.duets import SparseEstimate, leverages, summary
+from scalable_bandits.policies.duets import leverages, sparse_estimate, summary
 from scalable_bandits.posteriors.regression import Regression
 from scalable_bandits.randomness import derived_seed, generator
 
@@ -126,7 +126,7 @@ class TestEstimate:
         """With all points inducing, its mean is the posterior's, and bias and spread make up the variance."""
         x = np.random.default_rng(3).random((5000, 2))
         total = summary(self.KERNEL, self.POINTS, self.POINTS, self.VALUES, self.NOISE)
-        found = SparseEstimate(self.KERNEL, self.POINTS, self.NOISE, np.arange(40)).at(x, total)
+        found = sparse_estimate(self.KERNEL, self.POINTS, self.NOISE, np.arange(40), total, x)
         mean, variance = Regression(self.KERNEL, self.POINTS, self.NOISE, self.VALUES).predict(x)
         np.testing.assert_allclose(found.mean, mean, atol=1e-8)
         np.testing.assert_allclose(found.bias**2 + found.spread**2, variance, atol=1e-8)
@@ -142,10 +142,10 @@ class TestEstimate:
     def test_the_error_is_reached(self):
         """The function of norm B along the bias is off by B times the bias, without noise."""
         chosen, x = np.arange(0, 40, 4), np.array([[0.3, 0.6]])
-        estimate = SparseEstimate(self.KERNEL, self.POINTS, self.NOISE, chosen)
 
         def mean(values):
-            return estimate.at(x, summary(self.KERNEL, self.POINTS[chosen], self.POINTS, values, self.NOISE))
+            total = summary(self.KERNEL, self.POINTS[chosen], self.POINTS, values, self.NOISE)
+            return sparse_estimate(self.KERNEL, self.POINTS, self.NOISE, chosen, total, x)
 
         weights = np.array([mean(row).mean[0] for row in np.eye(40)])
         gram, cross = self.KERNEL.block(self.POINTS), self.KERNEL.block(self.POINTS, x)[:, 0]

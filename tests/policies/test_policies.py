@@ -198,7 +198,7 @@ class PathDuel(Duel):
         mask = self.policy.domain.allowed(given)
         for _ in range(self.scenario.batch or 1):
             known = naive.Bandit(self.gp, self.pending, REGULARIZATION, allowed)
-            known.highest_of_path = self.policy.highest_of_path(1.0, mask).value
+            known.highest_of_path = self.policy.highest_of_path(1.0, mask)[1]
             index = self.case.indices(known, self.problem)
             chosen = self.number(self.policy.ask(available=given))
             best = index[allowed].max()

@@ -60,7 +60,7 @@ def test_the_incumbent_is_the_maximum_of_a_draw(kind, allowed, pending):
         policy, _ = some_arms(kind, seed)
         for arm in pending:
             policy.ask(available=[arm])
-        found.append(policy.highest_of_path(1.0, mask).value)
+        found.append(policy.highest_of_path(1.0, mask)[1])
     assert ks_2samp(found, draws[:, allowed].max(axis=1)).pvalue > LEAST_P
 
 
@@ -85,7 +85,7 @@ def test_on_a_whole_box_the_point_has_the_largest_index(name, monkeypatch):
     for t in range(6):
         x = policy.ask()
         policy.abandon(x)
-        highest = policy.highest_of_path(1.0, None).value
+        highest = policy.highest_of_path(1.0, None)[1]
         assert policy.ask().tolist() == x.tolist()
         some = np.vstack([x, low + (high - low) * rng.random((300, 2)), *waiting, *(point for point, _ in told)])
         assert highest >= paths[-1].predict(some)[0].max() - 1e-6
