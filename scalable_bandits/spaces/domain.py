@@ -120,10 +120,6 @@ class Domain:
         """Return the domain in which points (k, d) have the numbers (k,) of an earlier process."""
         return self
 
-    def unobserved(self, observed: Mask) -> Indices:
-        """Return the numbers (k,) of points of a whole box outside a mask (size,), without lost ones; else none."""
-        return np.empty(0, dtype=np.int64)
-
     def draw_uniform(self, rng: np.random.Generator, allowed: Mask | None) -> int | Floats:
         """Draw a candidate's number, or a point (d,) of a whole box, uniformly from a mask (size,) or from all."""
         return int(rng.integers(self.choosable) if allowed is None else rng.choice(np.flatnonzero(allowed)))
@@ -209,9 +205,6 @@ class WholeBox(Domain):
 
     def sample(self, seed: int) -> Floats:
         return self.space.sample(seed)
-
-    def unobserved(self, observed: Mask) -> Indices:
-        return np.flatnonzero(~observed & ~np.isnan(self._array[:, 0]))
 
     def draw_uniform(self, rng: np.random.Generator, allowed: Mask | None) -> Floats:
         return self.space.draw(1, rng)[0]

@@ -30,7 +30,6 @@ def test_candidates_of_a_finite_domain(name):
     assert domain.allowed(None) is None
     assert np.flatnonzero(domain.allowed([1, 3])).tolist() == [1, 3]
     assert domain.added().shape == (0, domain.space.dimension)
-    assert domain.unobserved(np.zeros(domain.size, dtype=bool)).tolist() == []
 
 
 def test_a_finite_space_has_all_its_points():
@@ -79,7 +78,6 @@ def test_numbers_of_an_earlier_process():
     assert box.size == 3
     assert box.find(np.array([[0.5, 0.25]])).tolist() == [2]
     assert np.isnan(box.points([0])).all()
-    assert box.unobserved(np.zeros(3, dtype=bool)).tolist() == [2]
     grid = domains()["grid"]
     assert grid.placed(np.array([2]), np.array([[0.5, 0.25]])) is grid
 
