@@ -34,7 +34,7 @@ from scalable_bandits.policies.successive_rejects import SuccessiveRejects as Su
 from scalable_bandits.policies.supkernelucb import SupKernelUCB as SupKernelUCB
 from scalable_bandits.policies.limited_memory import SWGPUCB as SWGPUCB
 from scalable_bandits.policies.tally import Rejection as Rejection
-from scalable_bandits.policies.tvgpucb import TVGPUCB as TVGPUCB
+from scalable_bandits.policies.gpucb import TVGPUCB as TVGPUCB
 from scalable_bandits.policies.ucb1 import UCB1 as UCB1
 from scalable_bandits.policies.wgpucb import WGPUCB as WGPUCB
 

@@ -14,8 +14,6 @@ widths); on large spaces and boxes the draw of the prior has finitely many featu
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import attrs
 
 from scalable_bandits.checks import Floats
@@ -41,9 +39,6 @@ class GPTS(SamplePathPolicy):
     ValueError
         If engine, samples and basis do not fit each other, the kernel or the number of candidates.
     """
-
-    continuous: ClassVar[bool] = True
-    learns_kernel: ClassVar[bool] = True
 
     rkhs_norm: float | str = NORM
     _gain_source: Gain = GAIN

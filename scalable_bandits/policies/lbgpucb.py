@@ -192,9 +192,8 @@ class LBGPUCB(UnknownPriorPolicy):
             return
         means, errors = tally.sums[playing] / counts, np.sqrt(self.allowance(t) * tally.weights[playing]) / counts
         highest = float((means - errors).max())  # line 11
-        for number, upper in zip(
-            playing, (means + errors + 2.0 * tally.slacks[playing] / counts).tolist(), strict=True
-        ):
+        uppers = means + errors + 2.0 * tally.slacks[playing] / counts
+        for number, upper in zip(playing, uppers.tolist(), strict=True):
             if upper < highest:  # line 12
                 numba_priors.reject(tally, number, t, highest, upper)
 

@@ -21,8 +21,6 @@ summaries could be read.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import attrs
 
 from scalable_bandits.formulas.acquisition import ExpectedImprovement, ProbabilityOfImprovement
@@ -51,9 +49,6 @@ class PIMS(SamplePathPolicy):
     1
     """
 
-    continuous: ClassVar[bool] = True
-    learns_kernel: ClassVar[bool] = True
-
     def acquisition(self, allowed: Mask | None) -> Acquisition:
         return ProbabilityOfImprovement(self.highest_of_path(1.0, allowed)[1])  # (1), (2)
 
@@ -77,9 +72,6 @@ class PSEI(SamplePathPolicy):
     >>> policy.rounds
     1
     """
-
-    continuous: ClassVar[bool] = True
-    learns_kernel: ClassVar[bool] = True
 
     def acquisition(self, allowed: Mask | None) -> Acquisition:
         return ExpectedImprovement(self.highest_of_path(1.0, allowed)[1])  # (1), (2')

@@ -80,6 +80,8 @@ class RepeatedChoice(GaussianProcessPolicy):
         super().__attrs_post_init__()
         if self._prior_kernel.epsilon:
             checks.refuse("kernel", self.kernel, "one without TemporalDecay: a point is played several times")
+        if self._confidence.doubles:
+            checks.refuse("rkhs_norm", "double", "a number: the posterior is updated between choices alone")
 
     def _make_model(self) -> RepeatedModel:
         return RepeatedModel(self._prior, self.domain, self._make_engine, self.regularization)
@@ -138,11 +140,6 @@ class MiniGPUCB(RepeatedChoice, IGPUCB):
     >>> policy.choices < 50
     True
     """
-
-    def __attrs_post_init__(self) -> None:
-        if self.rkhs_norm == "double":
-            checks.refuse("rkhs_norm", "double", "a number: the posterior is updated between choices alone")
-        super().__attrs_post_init__()
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)

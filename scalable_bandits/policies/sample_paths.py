@@ -50,6 +50,8 @@ class SamplePathPolicy(GaussianProcessPolicy):
         If engine, samples and basis do not fit each other, the kernel or the number of candidates.
     """
 
+    continuous: ClassVar[bool] = True
+    learns_kernel: ClassVar[bool] = True
     _assumes_draws: ClassVar[bool] = False  # since paths are drawn around the posterior means
 
     samples: str = attrs.field(default="auto", validator=checks.one_of(("auto", "exact", "pathwise")))

@@ -300,11 +300,7 @@ class UnknownPriorPolicy(Policy):
         """Return mean and variance of the mixture of the priors' posteriors, arrays of shape (k,)."""
         numbers = np.flatnonzero(weights).tolist()
         parts = self._shards.ask(numbers, method, *arguments, **named)
-        if len(numbers) == 1:
-            mean, variance = parts[0]
-            return mean, variance
-        positive = weights[numbers]
-        means, variances = np.array([p[0] for p in parts]), np.array([p[1] for p in parts])
+        positive, means, variances = weights[numbers], *map(np.array, zip(*parts, strict=True))
         mean = positive @ means
         return mean, positive @ (variances + (means - mean) ** 2)
 
