@@ -42,6 +42,7 @@ from scalable_bandits.posteriors.state import StateEntry, group, member, nested,
 from scalable_bandits.randomness import derived_seed, generator, integers
 from scalable_bandits.spaces import Domain, FiniteSpace, Indices, Mask, make_domain
 
+DRAWS = 4096  # points drawn at a time
 BLOCK = 4096  # points whose errors are computed at a time
 
 
@@ -198,6 +199,7 @@ class DUETS(BatchedElimination):
     # Points of the batch, without values, and each agent's observations of it.
     _points: CollapsedObservations = attrs.field(init=False, factory=CollapsedObservations, repr=False)
     _observed: list[CollapsedObservations] = attrs.field(init=False, repr=False)
+    _draws: tuple[tuple[int, int], Indices] | None = attrs.field(default=None, init=False, repr=False)
     _inducing_sent: int = attrs.field(default=0, init=False, repr=False)  # number of the inducing points of a batch
     _shards: Shards[Agent] = attrs.field(init=False, repr=False)
 
@@ -215,7 +217,11 @@ class DUETS(BatchedElimination):
 
     def choose(self, allowed: Mask | None = None) -> int:
         place = self.asked_of_batch
-        drawn = int(self._surviving[integers(self._seed_of_batch, "draws", place, 1, len(self._surviving))[0]])  # (1)
+        block, offset = divmod(place, DRAWS)
+        if self._draws is None or self._draws[0] != (self.batch, block):
+            found = integers(self._seed_of_batch, "draws", block * DRAWS, DRAWS, len(self._surviving))
+            self._draws = (self.batch, block), found
+        drawn = int(self._surviving[self._draws[1][offset]])  # (1)
         if allowed is None or allowed[drawn]:
             return drawn
         mask = self._choosable(allowed)
