@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import attrs
 import numpy as np
@@ -16,6 +16,7 @@ from scalable_bandits.environments import empirical_covariance
 from scalable_bandits.kernels import Covariance, Kernel, TemporalDecay
 from scalable_bandits.kernels.structured import with_categories
 from scalable_bandits.spaces import FiniteSpace, Space
+from scalable_bandits.spaces.domain import NumberedPoints
 from scalable_bandits.specification import Specification
 
 Mean = float | Floats | Callable[[Floats, int], ArrayLike]
@@ -32,6 +33,57 @@ def _same(one: Mean, other: Mean) -> bool:
 
 def _negative(mean: Callable[[Floats, int], ArrayLike], points: Floats, t: int) -> Floats:
     return -np.asarray(mean(points, t), dtype=np.float64)
+
+
+def check_mean(name: str, mean: float | Floats, space: Space) -> None:
+    """Raise ValueError if a prior mean is neither a number nor an array of one number for each candidate of a space.
+
+    Parameters
+    ----------
+    name
+        Name of the argument, for messages.
+    mean
+        Prior mean, in units of y: a number, or an array (size,).
+    space
+        Space of the function.
+    """
+    sizes = [()] if space.finite is None else [(), (space.finite.size,)]
+    if np.shape(mean) not in sizes:
+        allowed = "a number, or a function; on a finite space also one number for each candidate"
+        checks.refuse(name, f"shape {np.shape(mean)}", allowed)
+
+
+def mean_values(
+    name: str, mean: float | Floats | Callable[[Floats], ArrayLike], points: Floats, numbered: NumberedPoints
+) -> Floats:  # fmt: skip
+    """Compute a prior mean (k,), in units of y, at points (k, d).
+
+    Parameters
+    ----------
+    name
+        Name of the argument, for messages.
+    mean
+        Prior mean, in units of y: a number, an array (size,) by number of the point, or a function of points (k, d).
+    points
+        Points (k, d), in units of x; numbered ones if the mean is an array.
+    numbered
+        Points by number.
+
+    Raises
+    ------
+    ValueError
+        If the function returns values that are not finite or of the wrong shape.
+    """
+    if not len(points):
+        return np.empty(0)
+    if callable(mean):
+        means = checks.finite(name, mean(points))
+    else:
+        given = np.asarray(mean)
+        means = given[numbered.index(points)] if given.ndim else given
+    if means.shape not in ((), (len(points),)):
+        checks.refuse(name, f"values of shape {means.shape}", f"({len(points)},), one for each point")
+    return np.broadcast_to(means, (len(points),)).astype(np.float64)
 
 
 @attrs.frozen
@@ -67,19 +119,16 @@ class Prior(Specification):
     def __attrs_post_init__(self) -> None:
         if callable(self.mean):
             return
-        means = self._finite(self.mean)
+        means = checks.finite(self._argument, self.mean)
         if means.ndim > 1 or not means.size:
-            self._refuse(f"shape {means.shape}", "a number, an array (size,), or a function of points and round")
+            allowed = "a number, an array (size,), or a function of points and round"
+            checks.refuse(self._argument, f"shape {means.shape}", allowed)
         object.__setattr__(self, "mean", checks.frozen(means) if means.ndim else float(means))
 
-    def _finite(self, mean: ArrayLike) -> Floats:
-        try:
-            return checks.finite("mean", mean)
-        except ValueError as error:  # name the prior: a policy may have several
-            raise ValueError(f"{error} (prior {self.name!r})") from None
-
-    def _refuse(self, given: str, allowed: str) -> NoReturn:
-        checks.refuse("mean", f"{given} (prior {self.name!r})", allowed)
+    @property
+    def _argument(self) -> str:
+        """Name of the mean in messages, with the prior's: a policy may have several."""
+        return f"mean (prior {self.name!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.name, self.kernel, self.mean)  # default unpickling would make the array writable
@@ -101,11 +150,8 @@ class Prior(Specification):
     def check(self, space: Space) -> None:
         """Raise ValueError unless kernel and mean fit the space."""
         self.on(space).kernel.check(space.model_dimension)
-        if isinstance(self.mean, np.ndarray):
-            sizes = [] if space.finite is None else [(space.finite.size,)]
-            if self.mean.shape not in sizes:
-                allowed = "a number, or a function; on a finite space also one number for each candidate"
-                self._refuse(f"shape {self.mean.shape}", allowed)
+        if not callable(self.mean):
+            check_mean(self._argument, self.mean, space)
 
     def mean_at(self, points: Floats, t: int, space: FiniteSpace) -> Floats:
         """Compute the prior mean in a round.
@@ -129,16 +175,8 @@ class Prior(Specification):
         ValueError
             If the mean's function returns values that are not finite or of the wrong shape.
         """
-        if not len(points):
-            return np.empty(0)
-        if callable(self.mean):
-            means = self._finite(self.mean(points, t))
-        else:
-            given = np.asarray(self.mean)
-            means = given[space.index(points)] if given.ndim else given
-        if means.shape not in ((), (len(points),)):
-            self._refuse(f"values of shape {means.shape}", f"({len(points)},)")
-        return np.broadcast_to(means, (len(points),)).astype(np.float64)
+        mean = self.mean
+        return mean_values(self._argument, (lambda x: mean(x, t)) if callable(mean) else mean, points, space)
 
 
 EPSILONS = np.geomspace(1e-6, 1.0, 61)  # starting grid of the search for the likeliest epsilon

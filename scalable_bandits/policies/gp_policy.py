@@ -40,6 +40,7 @@ from scalable_bandits.posteriors.models.search import search_of
 from scalable_bandits.posteriors.pending import Draws
 from scalable_bandits.posteriors.rounds import Columns, Game, Rule
 from scalable_bandits.posteriors.state import StateEntry, group, member
+from scalable_bandits.priors import check_mean, mean_values
 from scalable_bandits.spaces import Domain, Mask, Points
 
 
@@ -169,10 +170,7 @@ class GaussianProcessPolicy(Policy):
             checks.refuse("on", self.on, allowed)
         if self.prior_mean is not None and not callable(self.prior_mean):
             means = checks.finite("prior_mean", self.prior_mean)
-            sizes = [()] if self.space.finite is None else [(), (self.domain.size,)]
-            if means.shape not in sizes:
-                allowed = "a number, or a function; on a finite space also one number for each candidate"
-                checks.refuse("prior_mean", f"shape {means.shape}", allowed)
+            check_mean("prior_mean", means, self.space)
             self.prior_mean = checks.frozen(means) if means.ndim else float(means)
         if self.kernel is None and not isinstance(self.prior_mean, float | None):
             checks.refuse("prior_mean", self.prior_mean, "a number, or None, where no kernel is given")
@@ -281,19 +279,9 @@ class GaussianProcessPolicy(Policy):
         return self._oriented(self.prior_mean) if isinstance(self.prior_mean, float) else None
 
     def _given_mean_at(self, points: Floats) -> Floats:
-        """Return the given prior mean (k,), oriented, at points (k, d); ValueError if its shape is invalid."""
-        if not len(points):
-            return np.zeros(0)
-        if self.prior_mean is None:  # it is learned
-            means = np.zeros(())
-        elif callable(self.prior_mean):
-            means = checks.finite("prior_mean", self.prior_mean(points))
-        else:
-            given = np.asarray(self.prior_mean)
-            means = given[self.domain.finite.index(points)] if given.ndim else given
-        if means.shape not in ((), (len(points),)):
-            checks.refuse("prior_mean", f"values of shape {means.shape}", f"({len(points)},), one for each point")
-        return np.broadcast_to(self._oriented(means), (len(points),)).astype(np.float64)
+        """Return the given prior mean (k,), oriented, at points (k, d); 0 where it is learned."""
+        mean = 0.0 if self.prior_mean is None else self.prior_mean
+        return np.asarray(self._oriented(mean_values("prior_mean", mean, points, self.domain.numbered)))
 
     @property
     def present_kernel(self) -> Kernel:
