@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import attrs
@@ -119,16 +120,20 @@ class Prior(Specification):
     def __attrs_post_init__(self) -> None:
         if callable(self.mean):
             return
-        means = checks.finite(self._argument, self.mean)
-        if means.ndim > 1 or not means.size:
-            allowed = "a number, an array (size,), or a function of points and round"
-            checks.refuse(self._argument, f"shape {means.shape}", allowed)
+        with self._named():
+            means = checks.finite("mean", self.mean)
+            if means.ndim > 1 or not means.size:
+                allowed = "a number, an array (size,), or a function of points and round"
+                checks.refuse("mean", f"shape {means.shape}", allowed)
         object.__setattr__(self, "mean", checks.frozen(means) if means.ndim else float(means))
 
-    @property
-    def _argument(self) -> str:
-        """Name of the mean in messages, with the prior's: a policy may have several."""
-        return f"mean (prior {self.name!r})"
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Have errors of the mean name the prior: a policy may have several."""
+        try:
+            yield
+        except ValueError as error:
+            raise ValueError(f"{error} (prior {self.name!r})") from error
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.name, self.kernel, self.mean)  # default unpickling would make the array writable
@@ -151,7 +156,8 @@ class Prior(Specification):
         """Raise ValueError unless kernel and mean fit the space."""
         self.on(space).kernel.check(space.model_dimension)
         if not callable(self.mean):
-            check_mean(self._argument, self.mean, space)
+            with self._named():
+                check_mean("mean", self.mean, space)
 
     def mean_at(self, points: Floats, t: int, space: FiniteSpace) -> Floats:
         """Compute the prior mean in a round.
@@ -176,7 +182,8 @@ class Prior(Specification):
             If the mean's function returns values that are not finite or of the wrong shape.
         """
         mean = self.mean
-        return mean_values(self._argument, (lambda x: mean(x, t)) if callable(mean) else mean, points, space)
+        with self._named():
+            return mean_values("mean", (lambda x: mean(x, t)) if callable(mean) else mean, points, space)
 
 
 EPSILONS = np.geomspace(1e-6, 1.0, 61)  # starting grid of the search for the likeliest epsilon

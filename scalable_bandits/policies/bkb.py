@@ -161,6 +161,8 @@ class BBKB(GaussianProcessPolicy):
             lambda self, state: self._restore_feedback(**state),
         ),
     )  # fmt: skip
+    sharded: ClassVar[bool] = False  # since values wait for the end of a batch, and are then learned all at once
+
     rkhs_norm: float | str = NORM
     _gain_source: Gain = GAIN
     confidence: str = width_name("budgeted")
@@ -177,8 +179,6 @@ class BBKB(GaussianProcessPolicy):
             checks.refuse("rkhs_norm", "double", "a number: values wait for the end of a batch")
         if self.refit is not None:  # before the base class warns about it
             checks.refuse("refit", self.refit, "None: values wait for the end of a batch")
-        if self.on is not None:
-            checks.refuse("on", self.on, "None: values wait for the end of a batch, and are then learned all at once")
         super().__attrs_post_init__()
         if self._prior_kernel.epsilon:
             checks.refuse("kernel", self.kernel, "one without TemporalDecay: values wait for the end of a batch")

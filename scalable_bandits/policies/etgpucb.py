@@ -99,6 +99,7 @@ class ETGPUCB(GaussianProcessPolicy):
         ),
     )  # fmt: skip
     continuous: ClassVar[bool] = True
+    _forgets = True
 
     rkhs_norm: float | str = NORM
     _gain_source: Gain = GAIN
@@ -118,17 +119,13 @@ class ETGPUCB(GaussianProcessPolicy):
             checks.refuse("rkhs_norm", "double", "a number where observations are forgotten")
 
     @property
-    def _forgets(self) -> bool:
-        return True
-
-    @property
     def _remembered(self) -> int:
         return self.rounds - self.resets[-1] + 1 if self.resets else self.rounds
 
     def width_formula(self) -> Width:
         return theorem_width(self)  # (1)
 
-    def rule(self) -> None:
+    def _rule(self) -> None:
         """Return None: `learn` may forget."""
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:

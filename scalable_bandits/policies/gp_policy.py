@@ -143,7 +143,7 @@ class GaussianProcessPolicy(Policy):
     _engines: ClassVar[tuple[str, ...]] = ()  # names of the engines of a policy with its own engine
     _assumes_draws: ClassVar[bool] = True  # at pending points, if it maximises an index
     learns_kernel: ClassVar[bool] = False  # whether the kernel may be None
-    constant_index: ClassVar[UpperConfidence | None] = None  # index of all rounds, of a policy without a width
+    _constant_index: ClassVar[UpperConfidence | None] = None  # index of all rounds, of a policy without a width
 
     kernel: Kernel | None = attrs.field(kw_only=False, default=None, validator=_kernel_or_learned)
     # Of these, None means that it was not given; after the constructor it is None only where it is learned.
@@ -332,10 +332,10 @@ class GaussianProcessPolicy(Policy):
     def acquisition(self, allowed: Mask | None) -> Acquisition:
         """Return the index that the next round maximises over a mask (size,), or over all candidates for None.
 
-        By default `constant_index`, or the upper confidence bound of the policy's width.
+        By default `_constant_index`, or the upper confidence bound of the policy's width.
         """
-        if self.constant_index is not None:
-            return self.constant_index
+        if self._constant_index is not None:
+            return self._constant_index
         width = self.width
         if math.isnan(width):
             raise NotImplementedError(f"{type(self).__name__} has neither a width nor an index of its own")
@@ -351,8 +351,8 @@ class GaussianProcessPolicy(Policy):
             first, allowed = self._worth_measuring(allowed)
             if first is not None:
                 return first
-        key, draws = (self.seed, self.round), self._pending_draws()
-        query = Query(self._salt, key, allowed, self._pending.numbers, draws, measured=True)
+        draws = self._pending_draws() if self.pending_values == "sample" else None
+        query = Query(self._salt, (self.seed, self.round), allowed, self._pending.numbers, draws, measured=True)
         return self.model.argmax(self.acquisition(allowed), query)[0]
 
     def _worth_measuring(self, allowed: Mask | None) -> tuple[int | Floats | None, Mask | None]:
@@ -368,14 +368,12 @@ class GaussianProcessPolicy(Policy):
         return first, allowed
 
     def _pending_draws(self) -> Draws | None:
-        """Draw the values assumed at pending points in the next round; None if these are the posterior means."""
-        if self.pending_values != "sample":
-            return None
+        """Draw the values assumed at pending points in the next round; None without any."""
         return self.model.draw(self._pending.asked, (self.seed, self.round))  # without failed ones
 
-    def rule(self) -> Rule | None:
+    def _rule(self) -> Rule | None:
         """Return the index of the next rounds in the form that compiled loops take; None if it has none."""
-        width, confidence, index = self.width_formula(), self._confidence, self.constant_index
+        width, confidence, index = self.width_formula(), self._confidence, self._constant_index
         if index is not None:
             return Rule(CONSTANT, np.array([index.width]), index.mean_weight)
         if width is None or callable(width.formula) or confidence.doubles:
@@ -394,7 +392,7 @@ class GaussianProcessPolicy(Policy):
     def _play(self, table: Floats, noise: Floats) -> Columns | None:
         model, points = self.model, self._pending
         foreign = type(self).__module__.partition(".")[0] != __name__.partition(".")[0]  # which may change any method
-        rule = None if foreign or not self._maximizes_index else self.rule()
+        rule = None if foreign or not self._maximizes_index else self._rule()
         if rule is None or points.numbers or points.excluded or not model.plays or not model.engine.plays:
             return None
         columns, done = Columns.empty(len(noise)), 0
@@ -441,13 +439,12 @@ class GaussianProcessPolicy(Policy):
         queried = self.model.queried if self.model.queried.any() else None
         found, _ = self.model.argmax(MEAN, Query(self._salt, (self.seed, self.round), queried))
         if isinstance(found, np.ndarray):
-            mean, variance = self.moments(found[None])
-            return Best(self.space.argument(found), float(mean[0]), float(np.sqrt(variance[0])))
-        if self.kernel is None:
-            mean, variance = self.model.predict(self.domain.coordinates([found]))
+            x, (mean, variance) = self.space.argument(found), self.moments(found[None])
+        elif self.kernel is None:
+            x, (mean, variance) = self.domain.value(found), self.model.predict(self.domain.coordinates([found]))
         else:
-            mean, variance = self.model.engine.at(np.array([found]))
-        return Best(self.domain.value(found), float(mean[0]), float(np.sqrt(variance[0])))
+            x, (mean, variance) = self.domain.value(found), self.model.engine.at(np.array([found]))
+        return Best(x, float(mean[0]), float(np.sqrt(variance[0])))
 
     # ---- state
 

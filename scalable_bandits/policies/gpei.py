@@ -83,7 +83,7 @@ class GPEI(GaussianProcessPolicy):
         allowed
             Mask (n,) of the candidates whose prior mean counts; None for all.
         """
-        draws = self._pending_draws()
+        draws = self._pending_draws() if self.pending_values == "sample" else None
         if self.incumbent == "observation":
             told = self.model.transform(np.array([self._largest])).tolist() if np.isfinite(self._largest) else []
             if values := [*told, *([] if draws is None else draws.values.tolist())]:

@@ -134,10 +134,7 @@ class RGPUCB(GaussianProcessPolicy):
     variation_budget: float | None = BUDGET
 
     memory_length = functools.cached_property(resolved_memory)  # H
-
-    @property
-    def _forgets(self) -> bool:
-        return True
+    _forgets = True
 
     @property
     def _remembered(self) -> int:

@@ -25,7 +25,7 @@ class MeanOnly(GaussianProcessPolicy):
 
     continuous: ClassVar[bool] = True
     learns_kernel: ClassVar[bool] = True
-    constant_index: ClassVar[UpperConfidence | None] = MEAN
+    _constant_index: ClassVar[UpperConfidence | None] = MEAN
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -37,4 +37,4 @@ class VarianceOnly(GaussianProcessPolicy):
 
     continuous: ClassVar[bool] = True
     learns_kernel: ClassVar[bool] = True
-    constant_index: ClassVar[UpperConfidence | None] = DEVIATION
+    _constant_index: ClassVar[UpperConfidence | None] = DEVIATION

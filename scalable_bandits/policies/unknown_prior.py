@@ -395,7 +395,6 @@ class UnknownPriorPolicy(Policy):
         states, size = self._shards.ask(self._playing, PriorShard.state), self.domain.size
         setups = [functools.partial(PriorShard.take, state=state, size=size) for state in states]
         self._make_shards(grown.model_space, dict(zip(self._playing, setups, strict=True)))
-        self._evaluate_means()
         self._queried = np.append(self._queried, np.zeros(grown.size - len(self._queried), dtype=np.bool_))
 
     def _shard_states(self) -> State:

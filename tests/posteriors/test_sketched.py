@@ -305,7 +305,7 @@ def test_refusals(arguments, message):
         (lambda: sb.BBKB(SPACE, KERNEL, refit=5), "refit: got 5; allowed: None: values wait"),
         (
             lambda: sb.BBKB(SPACE, KERNEL, engine="tiled", on="local:1"),
-            "on: got 'local:1'; allowed: None: values wait",
+            "on: got 'local:1'; allowed: None: BBKB has no shards",
         ),
         (lambda: sb.BKB(SPACE, KERNEL * sb.TemporalDecay(0.1)), "engine: got 'sketched'; allowed: 'auto' or 'autoreg"),
         (lambda: sb.BBKB(SPACE, KERNEL * sb.TemporalDecay(0.1), engine="auto"), "kernel: got .*one without Temporal"),
