@@ -383,11 +383,8 @@ class GaussianProcessPolicy(Policy):
 
     @property
     def _rounds_alike(self) -> int:
-        """Number of rounds until `learn` does more than condition the model on an observation."""
+        """Number of rounds until the policy forgets all observations."""
         return sys.maxsize
-
-    def _after_play(self) -> None:
-        """Do what else `learn` does, after `_rounds_alike` rounds or fewer in a compiled loop."""
 
     def _play(self, table: Floats, noise: Floats) -> Columns | None:
         model, points = self.model, self._pending
@@ -402,7 +399,8 @@ class GaussianProcessPolicy(Policy):
             model.engine.play(rule, game, columns.part(done, stop))
             model.add_played(columns.part(done, stop), self.regularization)
             self.rounds, done = self.rounds + stop - done, stop
-            self._after_play()
+            if not self._remembered:  # as `learn` of a policy that restarts
+                self.model.forget()
         if math.isnan(self.width):  # the index has a constant weight of the deviation, which is no confidence width
             columns.widths[:] = math.nan
         return columns

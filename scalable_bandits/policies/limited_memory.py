@@ -152,10 +152,6 @@ class RGPUCB(GaussianProcessPolicy):
     def _rounds_alike(self) -> int:
         return self.memory_length - self._remembered
 
-    def _after_play(self) -> None:
-        if self._remembered == 0:
-            self.model.forget()  # (1)
-
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class SWGPUCB(GaussianProcessPolicy):
