@@ -61,8 +61,12 @@ class BatchPoints(Stateful):
 
     Attributes
     ----------
-    pending : int
-        Number of the pending points that are among the points.
+    pending, excluded : int
+        Numbers of the pending and of the excluded points that are among the points.
+    last : int
+        Point that was added last; -1 without any.
+    more : int
+        Number of times that the last point is to be asked for again.
     stale : bool
         Whether the points have to be added anew: one that the engine has as pending was observed with another noise, or
         a change was interrupted.
@@ -71,18 +75,17 @@ class BatchPoints(Stateful):
     STATE: ClassVar[tuple[StateEntry, ...]] = (
         member("model", prefix=False),
         number("pending", int),
-        number("_excluded", int),
-        number("_more", int),
-        number("_last", int),
+        number("excluded", int),
+        number("more", int),
+        number("last", int),
         number("_precision", float),
         number("_waiting", int),
     )
 
     def __init__(self, model: Model, shrinkage: float):
         self.model, self._shrinkage = model, shrinkage
-        self.pending, self.stale = 0, False
-        self._excluded = 0  # number of the excluded ones
-        self._last, self._more = -1, 0  # point added last, and how often it will be asked for again
+        self.pending, self.excluded, self.stale = 0, 0, False
+        self.last, self.more = -1, 0
         self._precision, self._waiting = 0.0, 0  # what the engine lacks of its plays: observed ones, and pending ones
         self._before: float | None = None  # variance of that point in the engine, once it is known
 
@@ -91,7 +94,7 @@ class BatchPoints(Stateful):
         """Realised information gain (nats) of all points."""
         gain, lacking = self.model.engine.information_gain, self._lacking
         if lacking and self._before is None:
-            self._before = self._variance_of(self._last)
+            self._before = self._variance_of(self.last)
         # By the expression of the engines, to the last bit.
         return gain if self._before is None else gain + 0.5 * math.log1p(self._before / (1.0 / lacking))
 
@@ -100,33 +103,20 @@ class BatchPoints(Stateful):
         self._settle()
         return self.model.engine.argmax(DEVIATION, salt, allowed)[0]
 
-    @property
-    def all_observed(self) -> bool:
-        """Whether all points were observed, and with the noise variances that the engine has."""
-        return not (self.pending or self._excluded or self.stale)
-
     def variances(self, candidates: Indices) -> Floats:
         """Return the variances (k,) of candidates (k,), given all points."""
         self._settle()
         return self.model.engine.at(candidates)[1]
 
-    def unfinished(self) -> int | None:
-        """Return the point that was chosen to be played again next; None without one."""
-        return self._last if self._more else None
-
-    def up_to_date(self, pending: Sequence[int], excluded: Sequence[int]) -> bool:
-        """Return whether no point has been removed: the pending ones are those known, and perhaps later ones."""
-        return len(pending) >= self.pending and len(excluded) == self._excluded
-
     # ---- points
 
     def play(self, candidate: int) -> None:
         """Add a pending play of a chosen point: one of those planned, or the first of a new choice."""
-        if not (self._more and candidate == self._last):
+        if not (self.more and candidate == self.last):
             self._settle()
-            self._more = self._plays_of(candidate)
+            self.more = self._plays_of(candidate)
         self.wait(candidate)
-        self._more -= 1
+        self.more -= 1
 
     def wait(self, candidate: int) -> None:
         """Add a pending play of a point, without planning others."""
@@ -135,7 +125,7 @@ class BatchPoints(Stateful):
 
     def told(self, candidate: int, noise_variance: float) -> None:
         """Replace a pending play of a point by an observation."""
-        if candidate == self._last and self._waiting:
+        if candidate == self.last and self._waiting:
             self._waiting, self._precision = self._waiting - 1, self._precision + 1.0 / noise_variance
         elif noise_variance != self.model.regularization:
             self.stale = True
@@ -144,7 +134,7 @@ class BatchPoints(Stateful):
     def add(self, candidate: int, noise_variance: float) -> None:
         """Add an observation of a point that was not asked for. The next point is then chosen anew."""
         self._move_to(candidate)
-        self._precision, self._more = self._precision + 1.0 / noise_variance, 0
+        self._precision, self.more = self._precision + 1.0 / noise_variance, 0
 
     def add_all(self, observed: CollapsedObservations, excluded: Sequence[int], pending: Sequence[int]) -> None:
         """Add points, to none so far: observed ones, whatever their values, excluded ones, and pending ones."""
@@ -153,20 +143,20 @@ class BatchPoints(Stateful):
             self.model.observe(point, 0.0, variance)
         for candidate in excluded:
             self.model.observe(candidate, 0.0, self.model.regularization)
-        self._excluded = len(excluded)
+        self.excluded = len(excluded)
         for candidate in pending:
             self.wait(candidate)
 
     def go_on(self, earlier: BatchPoints) -> None:
         """Play the point that earlier points planned to play again as often as they did."""
-        self._move_to(earlier._last)
-        self._more = earlier._more
+        self._move_to(earlier.last)
+        self.more = earlier.more
 
     def _move_to(self, candidate: int) -> None:
         """Make a point the one that was added last."""
-        if candidate != self._last:
+        if candidate != self.last:
             self._settle()
-            self._last = candidate
+            self.last = candidate
 
     @property
     def _lacking(self) -> float:
@@ -176,7 +166,7 @@ class BatchPoints(Stateful):
     def _settle(self) -> None:
         """Condition the engine on the plays that it lacks."""
         if lacking := self._lacking:
-            self.model.observe(self._last, 0.0, 1.0 / lacking)
+            self.model.observe(self.last, 0.0, 1.0 / lacking)
             self._precision, self._waiting, self._before = 0.0, 0, None
 
     def _variance_of(self, candidate: int) -> float:
@@ -244,9 +234,8 @@ class PhasedElimination(BatchedElimination):
     def choose(self, allowed: Mask | None = None) -> int:
         self._chosen = True
         with self._points_so_far() as points:
-            again = points.unfinished()
-            if again is not None and (allowed is None or allowed[again]):
-                return again  # (4)
+            if points.more and (allowed is None or allowed[points.last]):
+                return points.last  # (4)
             return points.largest(self._salt, self._choosable(allowed))  # (2)
 
     def survivors(self, candidate: int, y: float, noise_variance: float) -> Indices:
@@ -260,9 +249,10 @@ class PhasedElimination(BatchedElimination):
         x = self.domain.coordinates(numbers)
         prior_mean, kernel = self.model.prior_mean, self.model.kernel
         regression = Regression(kernel, x, noise_variances, averages - prior_mean(x))
-        known = self._points.all_observed  # then their variances have been computed
+        points = self._points
+        known = not (points.pending or points.excluded or points.stale)  # all observed: variances have been computed
         mean = np.empty(len(self._surviving))
-        variance = self._points.variances(self._surviving) if known else np.empty_like(mean)
+        variance = points.variances(self._surviving) if known else np.empty_like(mean)
         for start in range(0, len(mean), BLOCK):
             some = slice(start, start + BLOCK)
             x = self.domain.coordinates(self._surviving[some])
@@ -312,7 +302,8 @@ class PhasedElimination(BatchedElimination):
         After lost workers or Ctrl-C, which may leave half of a point in the engine, they are added anew.
         """
         pending, excluded = self._pending.asked, self._pending.excluded
-        points, same = self._points, self._points.up_to_date(pending, excluded)
+        points = self._points
+        same = len(pending) >= points.pending and len(excluded) == points.excluded  # no point has been removed
         try:
             if points.stale or not same:
                 self._points = self._no_points()
