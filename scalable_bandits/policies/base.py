@@ -122,7 +122,7 @@ class Policy(AbstractContextManager[Any]):
         number("failures", int),
         value(
             "excluded", "(k,)", np.int64, lambda self: self._pending.excluded,
-            lambda self, numbers: self._restore_excluded(numbers.tolist()),
+            lambda self, found: setattr(self, "_pending", attrs.evolve(self._pending, excluded=found.tolist())),
         ),
         StateEntry("added", "(k, d)", float, lambda self: self.domain.added(), lambda self, x: self._restore_added(x)),
     )  # fmt: skip
@@ -473,9 +473,6 @@ class Policy(AbstractContextManager[Any]):
     def _restore_pending(self, numbers: list[int], reissue: bool) -> None:
         """Replace the pending candidates by those of an earlier process, which `ask` returns again if `reissue`."""
         self._pending = PendingPoints(numbers, numbers if reissue else [], self._pending.excluded)
-
-    def _restore_excluded(self, numbers: list[int]) -> None:
-        self._pending = PendingPoints(self._pending.asked, self._pending.reissue, numbers)
 
     def _number_points(self, points: Floats) -> Indices:
         """Return the numbers (k,) of points (k, d); new points of a box get the next numbers."""

@@ -34,14 +34,6 @@ class Proposal(NamedTuple):
     upper: float  # upper confidence bound of the candidate
 
 
-class LastObservation(NamedTuple):
-    """What a model says about the last observation."""
-
-    mean_before: float  # posterior mean of the candidate before the observation, in units of y
-    variance_before: float  # posterior variance, as the mean
-    information_gain: float  # gain of all observations up to this one, in nats
-
-
 class PriorShard(Model):
     """Model of one prior on the candidates, whose prior mean may change from round to round.
 
@@ -69,7 +61,7 @@ class PriorShard(Model):
         still = GivenPrior(prior.kernel, functools.partial(self._mean_at, t=1), constant)
         super().__init__(still, make_domain(space, None, 0), functools.partial(make_engine, engine), regularization)
         self._mean_round, self._mean = 0, np.zeros(0)  # round evaluated last, and the moving mean (n,) of that round
-        self._last_observation = LastObservation(0.0, 0.0, 0.0)
+        self._last_observation = (0.0, 0.0, 0.0)
         _ = self.engine  # raises ValueError if the space is too large
 
     def _moving_mean(self, t: int) -> Floats | None:
@@ -91,7 +83,7 @@ class PriorShard(Model):
         means = self._moving_mean(t)
         shift = 0.0 if means is None else float(means[candidate])
         self.observe(candidate, y - shift, noise_variance)
-        self._last_observation = LastObservation(float(mean) + shift, float(variance), self.engine.information_gain)
+        self._last_observation = (float(mean) + shift, float(variance), self.engine.information_gain)
 
     def observe_rounds(self, candidates: Indices, ys: Floats, noise_variances: Floats, first: int) -> None:
         """Add the observations (k,) of consecutive rounds from round `first` on."""
@@ -101,8 +93,12 @@ class PriorShard(Model):
         for t, observation in enumerate(itertools.islice(rows, together, None), first + together):
             self.observe_round(*observation, t)
 
-    def last_observation(self) -> LastObservation:
-        """Return what the model says about the last observation."""
+    def last_observation(self) -> tuple[float, float, float]:
+        """Return what the model says about the last observation.
+
+        That is posterior mean and variance of its candidate before it, in units of y and squared ones, and the
+        information gain of all observations with it, in nats.
+        """
         return self._last_observation
 
     def propose(self, width: float, t: int, allowed: Mask | None, pending: Sequence[int]) -> Proposal:
