@@ -17,7 +17,7 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
-from scalable_bandits.posteriors import DenseEngine, Engine, PathwiseEngine, pending
+from scalable_bandits.posteriors import DenseEngine, Engine, PathwiseEngine, check_size, pending
 from scalable_bandits.posteriors.box.engine import BoxEngine
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.models.search import BoxSearch
@@ -81,8 +81,7 @@ class SamplePathPolicy(GaussianProcessPolicy):
             self.engine = "pathwise" if pathwise else "dense"
         if self.engine != "pathwise":
             return super()._checked_engine()
-        if size > PathwiseEngine.limit:
-            checks.refuse("space", f"{size:,} candidates", f"at most {PathwiseEngine.limit:,} for pathwise samples")
+        check_size("pathwise", size, PathwiseEngine.limit)
         self._prior_features(self._prior_kernel)
         return "pathwise"
 
