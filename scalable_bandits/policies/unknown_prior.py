@@ -159,16 +159,12 @@ class UnknownPriorPolicy(Policy):
 
     def _evaluate_means(self) -> None:
         """Evaluate the means of moving priors for this round, so that their errors come before any model changes."""
-        if self._means_evaluated_for == self.rounds + 1:
-            return
-        moving = self._moving_priors()
-        if moving:
+        if self._means_evaluated_for != self.rounds + 1 and (moving := self._moving_priors()):
             self._shards.ask(moving, PriorShard.evaluate_mean, self.rounds + 1)
         self._means_evaluated_for = self.rounds + 1
 
     def _precheck(self, count: int) -> None:
-        moving = self._moving_priors() if count > 1 else []
-        if moving:
+        if count > 1 and (moving := self._moving_priors()):
             for t in range(self.rounds + count, self.rounds + 1, -1):  # this round last, since models cache one round
                 self._shards.ask(moving, PriorShard.evaluate_mean, t)
             self._means_evaluated_for = 0
