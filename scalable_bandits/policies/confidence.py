@@ -123,7 +123,7 @@ class Confidence(Stateful):
         Raises
         ------
         ValueError
-            If rkhs_norm="double" or information_gain="greedy" where the function changes over rounds, or
+            If rkhs_norm="double" where observations are forgotten, information_gain="greedy" with TemporalDecay, or
             rkhs_norm="double" where the kernel is learned.
         """
         if not hasattr(policy, "_gain_source"):
@@ -132,8 +132,8 @@ class Confidence(Stateful):
         if gain == "greedy" and policy._prior_kernel.epsilon:
             allowed = "'realised', a number or a function with TemporalDecay: the greedy bound is for a fixed function"
             checks.refuse("information_gain", gain, allowed)
-        if doubles and (policy._engines or policy._prior_kernel.epsilon):
-            checks.refuse("rkhs_norm", "double", "a number where the function changes over rounds")
+        if doubles and policy._forgets:
+            checks.refuse("rkhs_norm", "double", "a number where observations are forgotten")
         if doubles and policy.kernel is not None and policy.refit is not None:
             allowed = "a number where the kernel is learned: each kernel has its own norm"
             checks.refuse("rkhs_norm", "double", allowed)

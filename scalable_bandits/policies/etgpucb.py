@@ -115,8 +115,6 @@ class ETGPUCB(GaussianProcessPolicy):
             checks.refuse("refit", self.refit, "None where observations are forgotten")
         super().__attrs_post_init__()
         self.theorem = checked_theorem(self)
-        if self.rkhs_norm == "double":
-            checks.refuse("rkhs_norm", "double", "a number where observations are forgotten")
 
     @property
     def _remembered(self) -> int:

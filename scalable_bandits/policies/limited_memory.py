@@ -69,8 +69,6 @@ def memory_length(horizon: int, gain: float, variation_budget: float | None = No
 
 def _memory(policy: Any, field: attrs.Attribute[Any], value: Any) -> None:
     """Refuse a memory that is neither a positive integer nor "auto", or that does not fit the policy."""
-    if policy.rkhs_norm == "double":
-        checks.refuse("rkhs_norm", "double", "a number where observations are forgotten")
     if value != "auto":
         if isinstance(value, str):
             checks.refuse(field.name, value, "a positive integer, or 'auto'")
