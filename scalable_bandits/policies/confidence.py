@@ -172,11 +172,12 @@ class Confidence(Stateful):
                 allowed = "a function with values >= 0, finite"
                 checks.refuse("information_gain", f"{found} for {count} observations", allowed)
             return found
-        if self._greedy is None:
+        if (greedy := self._greedy) is None:
             domain = model.domain
             some = Points(domain.space.encode(domain.sample(self.seed))) if domain.whole_box else domain.model_space
-            self._greedy = GreedyInformationGain(model.kernel, some, self.regularization)
-        return self._greedy(count)
+            greedy = GreedyInformationGain(model.kernel, some, self.regularization)
+            self._greedy = greedy if self.gain == "greedy" else None  # every round asks for it, not a horizon alone
+        return greedy(count)
 
     def expect(self, y: float, mean: float, variance: float, noise_variance: float, rounds: int) -> None:
         """Double B until the predictions of so many observations do not contradict it, the last one included.
