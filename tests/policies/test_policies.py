@@ -1,6 +1,7 @@
 """Policies against the oracle: in every round the chosen candidate has the largest index."""
 
 import json
+import pickle
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -575,6 +576,15 @@ def test_a_memory_that_is_a_whole_number_is_not_rounded_up():
     """sqrt(30 / 0.3) = 10, though the double nearest to 0.3 is below it; 4 sqrt(2500 / 4) = 100."""
     assert memory_length(30, gain=1.0, variation_budget=0.3) == 10
     assert memory_length(2500, gain=256.0, variation_budget=4.0) == 100
+
+
+def test_the_greedy_bound_that_chose_a_memory_is_not_kept():
+    space = sb.Grid([[0, 1]], 500)
+    auto = sb.RGPUCB(space, sb.RBF(0.2), horizon=50)
+    given = sb.RGPUCB(space, sb.RBF(0.2), horizon=50, memory=auto.memory_length)
+    for policy in (auto, given):
+        policy.tell(policy.ask(), 0.5)
+    assert len(pickle.dumps(auto)) < 1.1 * len(pickle.dumps(given))
 
 
 @pytest.mark.parametrize(
