@@ -19,6 +19,7 @@ from scalable_bandits.store.locations import COMMITTED, METADATA, locate
 from scalable_bandits.studies.growth import runs_of
 from scalable_bandits.studies.stored import FILE, StudyResults, study_copies, study_record
 
+BLOCK = 2**20  # rounds that are read at a time
 _ASIDE = re.compile(r"\.(damaged|recovering)\d*$")  # names of files set aside
 
 
@@ -137,7 +138,7 @@ def minimizes(run: StoredRun) -> bool:
     return isinstance(policy, dict) and policy.get("minimize") is True
 
 
-def _extremes(run: StoredRun, block: int = 2**20) -> tuple[float, float, Any]:
+def _extremes(run: StoredRun) -> tuple[float, float, Any]:
     """Return the smallest and the largest y, reading a block at a time, and x of the first best one.
 
     The numbers are NaN without observations; x is None then, and of a simulation.
@@ -146,8 +147,8 @@ def _extremes(run: StoredRun, block: int = 2**20) -> tuple[float, float, Any]:
     if "y" not in names or not len(run):
         return math.nan, math.nan, None
     smallest, largest = (math.inf, 0), (-math.inf, 0)  # with the row, and with minus the row: of equal ones the first
-    for first in range(0, len(run), block):
-        y = run.read(first, first + block, ["y"])["y"]
+    for first in range(0, len(run), BLOCK):
+        y = run.read(first, first + BLOCK, ["y"])["y"]
         smallest = min(smallest, (float(y.min()), first + int(y.argmin())))
         largest = max(largest, (float(y.max()), -first - int(y.argmax())))
     x = None

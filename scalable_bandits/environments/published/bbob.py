@@ -166,10 +166,10 @@ def observed_above(model: NoiseModel, above: float, dimension: int, rng: np.rand
     return float(noisy + SHIFT)
 
 
-def interquartile_range(environment: Environment, count: int = 1024) -> float:
+def interquartile_range(environment: Environment) -> float:
     """Return the interquartile range of f over its space, at Sobol points, in units of y."""
     from scipy.stats import qmc
 
-    uniform = qmc.Sobol(environment.space.dimension, scramble=False).random(count)
+    uniform = qmc.Sobol(environment.space.dimension, scramble=False).random(1024)
     low, high = np.quantile(environment.evaluate(environment.space.spread(uniform)), [0.25, 0.75])
     return float(high - low)
