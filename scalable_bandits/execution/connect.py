@@ -148,7 +148,7 @@ def resolve(on: Any) -> Callable[[], AbstractContextManager[Client]]:
     if isinstance(on, str) and on.startswith(SCHEMES):
         return partial(clusters.at, on)
     if isinstance(on, str | os.PathLike) and Path(on).suffix in (".yaml", ".yml"):
-        return read(Path(on)).connect
+        return read_recipe(Path(on)).connect
     if isinstance(on, SecureAddress):
         return lambda: clusters.at(on.address, on.security)
     if "distributed" in sys.modules:
@@ -277,7 +277,7 @@ class Recipe:
             raise ClusterError(f"on: the cluster of {self.path} does not start: {why}{hint}") from error
 
 
-def read(path: Path) -> Recipe:
+def read_recipe(path: Path) -> Recipe:
     """Read a recipe.
 
     Raises

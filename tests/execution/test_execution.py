@@ -19,7 +19,7 @@ from cases.paths import ROOT
 import scalable_bandits as sb
 from scalable_bandits.execution import ClusterError, InTurn, Threads, clusters, connect, executing
 from scalable_bandits.execution.clusters import await_worker
-from scalable_bandits.execution.connect import KINDS, _given, read
+from scalable_bandits.execution.connect import KINDS, _given, read_recipe
 from scalable_bandits.execution.workers import ClusterExecution
 
 CLUSTER = ROOT / "cluster"
@@ -332,12 +332,12 @@ class TestTLS:
 class TestRecipes:
     @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)
     def test_every_recipe_is_read(self, path):
-        recipe = read(path)
+        recipe = read_recipe(path)
         assert recipe.kind in KINDS
         assert f"`{path.relative_to(CLUSTER)}`" in (CLUSTER / "README.md").read_text()
 
     def test_there_is_one_of_every_kind(self):
-        assert {read(path).kind for path in RECIPES} == set(KINDS) - {"scheduler-file"}
+        assert {read_recipe(path).kind for path in RECIPES} == set(KINDS) - {"scheduler-file"}
 
     @pytest.mark.parametrize(
         ("text", "message"),
@@ -366,7 +366,7 @@ class TestRecipes:
         path = tmp_path / "recipe.yaml"
         path.write_text(text)
         with pytest.raises(ValueError, match=message):
-            read(path)
+            read_recipe(path)
 
     def test_no_such_file(self):
         with pytest.raises(ValueError, match=r"^on: got .*nothing.yaml.*No such file"):
