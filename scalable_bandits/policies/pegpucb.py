@@ -1,6 +1,4 @@
-"""PE-GP-UCB, prior elimination, and its baselines. Source: Ziomek, Adachi & Osborne 2025.
-
-PE-GP-UCB, Algorithm 1 and Theorem 4.1 (A):
+"""PE-GP-UCB, prior elimination. Source: Ziomek, Adachi & Osborne 2025, Algorithm 1 and Theorem 4.1 (A).
 
     input: candidate priors U, one of them true; R, delta
     for t = 1, 2, ...:
@@ -15,37 +13,6 @@ PE-GP-UCB, Algorithm 1 and Theorem 4.1 (A):
 Differs from the paper in: line 12 has s_{i-1}, as in the paper's proof (the algorithm there has s_i); p_t is the prior
 of largest upper confidence bound at x_t when y_t is told, which is the prior that proposed x_t if each point is told
 before the next `ask`; a measurement with its own noise counts in |S| by its noise variance over lambda.
-
-MLE-GP-UCB, which plays the likeliest prior (section 7):
-
-    for t = 1, 2, ...:
-        p_t = argmax over p in U of the marginal likelihood of all data under p                 (1)
-        play x_t = argmax of mu_p(x, t) + beta_t s_p(x, t), p = p_t                             (2)
-        observe y_t, update all priors                                                          (3)
-
-The marginal likelihood is the product of the densities of y_i under N(mu_{i-1}(x_i), s^2_{i-1}(x_i) + lambda).
-
-Fully Bayesian GP-UCB, which averages over all priors (section 7); an observation is credited to every prior by its
-probability:
-
-    for t = 1, 2, ...:
-        P(p) proportional to the marginal likelihood of all data under p (a uniform hyperprior) (4)
-        play x_t = argmax of sum over p in U of P(p) (mu_p(x, t) + beta_t s_p(x, t))            (5)
-        observe y_t, update all priors                                                          (6)
-
-Regret balancing (supplement D, Algorithm 2, whose lines are "line D3" and so on here):
-
-    for t = 1, 2, ...:
-        p_t = argmin over p in U of R(|S_p| + 1), suspected regret R(t) = t                     (line D3)
-        play x_t = argmax of mu_p(x, t) + beta_t s_p(x, t), p = p_t                             (line D4)
-        observe y_t, update all priors; S_p = the rounds played by p                            (lines D5-D7)
-        if every p in U has been played:                                                        (line D9)
-            L_p = mean over S_p of y_i - sqrt(xi_t / |S_p|)                                     (line D10)
-            keep p if L_p + mean over S_p of beta_i s_{i-1}(x_i) >= max over U of L             (line D11)
-
-Differs from the paper in: a seeded hash decides between priors with equally few plays; a measurement with its own
-noise counts in the width of L_p by its noise variance over lambda. There is no guarantee where the function or the
-candidates change.
 """
 
 from __future__ import annotations
@@ -58,7 +25,6 @@ import numpy as np
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies import _numba_priors as numba_priors
-from scalable_bandits.policies.prior_model import PriorShard
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.rounds import Columns
@@ -129,60 +95,3 @@ class PEGPUCB(UnknownPriorPolicy):
             for name, r in self.rejections.items()
         )
         return f"PEGPUCB: no prior is left, none explains the observations; rejected: {', '.join(rejected)}"
-
-
-@attrs.define(eq=False, kw_only=True, slots=False)
-class MLEGPUCB(UnknownPriorPolicy):
-    """Upper confidence bound under the prior of highest marginal likelihood.
-
-    Parameters are those of `UnknownPriorPolicy` and `Policy`.
-    """
-
-    compiled_rule: ClassVar[int | None] = numba_priors.LIKELIEST
-
-    def choose(self, allowed: Mask | None = None) -> int:
-        return self.proposals([self.pick(self.tally.evidence)], allowed)[0].candidate  # (1), (2)
-
-
-@attrs.define(eq=False, kw_only=True, slots=False)
-class FullyBayesianGPUCB(UnknownPriorPolicy):
-    """Upper confidence bound averaged over the priors by their posterior probabilities.
-
-    Parameters are those of `UnknownPriorPolicy` and `Policy`. `posterior` and `best` use the mixture of all priors.
-    """
-
-    compiled_rule: ClassVar[int | None] = numba_priors.AVERAGE
-
-    def belief(self) -> Floats:
-        """Return the posterior probabilities (|U|,) of the priors."""
-        weights: Floats = numba_priors.belief(self.tally.evidence)  # (4)
-        return weights
-
-    @property
-    def plays(self) -> dict[str, float]:
-        """Observations credited to each prior: the sum of its probabilities."""
-        return {prior.name: float(count) for prior, count in zip(self.priors, self.tally.counts, strict=True)}
-
-    def choose(self, allowed: Mask | None = None) -> int:
-        weights = self.belief()
-        numbers = np.flatnonzero(weights).tolist()
-        bounds = self._ask_in_round(numbers, PriorShard.upper, self._pending.numbers)
-        return choose(numba_priors.average(weights[numbers], np.array(bounds)), self._salt, allowed)[0]  # (5)
-
-
-@attrs.define(eq=False, kw_only=True, slots=False)
-class RegretBalancing(UnknownPriorPolicy):
-    """Regret balancing: play the prior with the fewest plays, and reject priors whose values are too low.
-
-    Parameters are those of `UnknownPriorPolicy` and `Policy`. A pending point counts as a play of the prior that
-    its observation will be credited to.
-    """
-
-    compiled_rule: ClassVar[int | None] = numba_priors.BALANCING  # lines D7-D11
-
-    def _turn(self, counts: Floats) -> int:
-        """Return the prior whose turn it is after these numbers of plays (|U|,)."""
-        return self.pick(-counts)  # line D3
-
-    def choose(self, allowed: Mask | None = None) -> int:
-        return self.proposals([self.turn_after_pending(self._turn)], allowed)[0].candidate  # line D4
