@@ -73,9 +73,7 @@ class TiledEngine(Engine):
         if self._executor is None:
             return Tiles(self.kernel, points, prior_mean, threads=self.threads)
         space = Points(self.points) if self._space is None else self._space
-        means = np.empty(self.size)
-        means[self._numbers] = prior_mean
-        return ShardedTiles(self.kernel, points, prior_mean, space, means, self._executor)
+        return ShardedTiles(self.kernel, points, prior_mean, space, self._executor)
 
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
         self._gain(self._tiles.observe(int(self._position[candidate]), y, noise_variance), noise_variance)

@@ -73,7 +73,7 @@ class TilesShard(Tiles):
     space
         Space with all candidates.
     prior_mean
-        Prior mean in units of y: one number, or (n,) in the order of the space.
+        Prior mean in units of y: one number, or (n,) in the order of the tiles.
     first, stop
         First tile of this shard, and one after the last.
     """
@@ -87,8 +87,7 @@ class TilesShard(Tiles):
             points = np.ascontiguousarray(points[self._numbers])
         else:  # the same arrays for all shards of a space in this process
             self._numbers, points = other._numbers, other.points
-        means = np.broadcast_to(prior_mean, (len(points),))[self._numbers]
-        super().__init__(kernel, points, means, first, stop)
+        super().__init__(kernel, points, np.broadcast_to(prior_mean, (len(points),)), first, stop)
         _in_process[key] = self
 
     def rebuild_from(self, collapsed: State) -> None:
@@ -216,20 +215,16 @@ class ShardedTiles(Tiles):
         (n,) prior mean in the order of the tiles, in units of y.
     space
         Space of the candidates, from which a shard is made.
-    means
-        (n,) the same prior mean in the order of the space, in units of y.
     executor
         Executor that holds the shards.
     """
 
-    def __init__(
-        self, kernel: Kernel, points: Floats, prior_mean: Floats, space: FiniteSpace, means: Floats, executor: Executor
-    ):
+    def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats, space: FiniteSpace, executor: Executor):
         super().__init__(kernel, points, prior_mean, 0, 0)
         edges = shard_edges(-(-self.size // self.tile_size))
         self._shard_of = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
         self._every_shard = range(len(edges) - 1)
-        mean = float(means[0]) if (means == means[0]).all() else means
+        mean = float(prior_mean[0]) if (prior_mean == prior_mean[0]).all() else prior_mean
         self._source = TilesSource(kernel, space, mean, edges.tolist())
         self._shards: Shards[TilesShard] = executor.shards(
             self._source, len(self._every_shard), f"tiles of {self.size} candidates"
