@@ -99,9 +99,7 @@ class SlidingWindowEngine(ForgettingEngine):
 
     @property
     def observed(self) -> Mask:
-        mask = np.zeros(self.size, dtype=np.bool_)
-        mask[self.arrays.held[: self.count]] = True
-        return mask
+        return np.bincount(self.arrays.held[: self.count], minlength=self.size) > 0
 
     def columns(self, candidates: Indices) -> Floats:
         rows = self.arrays.rows[: self.count]
