@@ -65,13 +65,6 @@ class TreeArrays(NamedTuple):
     schedule: NDArray[np.float64]  # (4,) when the bounds are computed again
 
 
-class CandidateArrays(NamedTuple):
-    """Cells by candidate."""
-
-    first: NDArray[np.int32]  # (n,) position in `entries` of the entry of each candidate, -1 for none
-    entries: NDArray[np.int64]  # (k,) entries, one after the other: how many cells hold a candidate, and their slots
-
-
 class LoopConstants(NamedTuple):
     """Numbers that stay the same during a loop."""
 
@@ -346,16 +339,16 @@ def obstacle(cells, split_thresholds, slot, candidate):
 
 
 @njit(cache=True, nogil=True)
-def play(cell_arrays, tree_arrays, candidate_arrays, constants, game, columns, first):
+def play(cell_arrays, tree_arrays, slots_of, constants, game, columns, first):
     """Play rounds from position `first` on.
 
-    Returns why the loop ended, the slot or the candidate that is the reason, and the position of the first round that
-    was not played. That round has added no observation.
+    `slots_of` (n, w) are the slots of the cells that hold each candidate, and then -1. Returns why the loop ended, the
+    slot or the candidate that is the reason, and the position of the first round that was not played. That round has
+    added no observation.
     """
     salt, table, noise, noise_variance = np.uint64(game.salt), game.table, game.noise, game.noise_variance
     cells, split_thresholds, used, noted_slots, noted_observations, noted = cell_arrays
     tree, leaves, hashes, visited, values, schedule = tree_arrays
-    entry_of, entries = candidate_arrays
     candidates, ys, widths, gains = columns
     norm, deviation, tolerance = constants.norm, constants.noise, constants.tolerance
     for i in range(first, noise.shape[0]):
@@ -385,22 +378,23 @@ def play(cell_arrays, tree_arrays, candidate_arrays, constants, game, columns, f
         x = cells[slot, MAXIMIZER]
         if cells[slot, SIZE] == 0 or x < 0:
             return UNKNOWN_CELL, slot, i
-        entry = entry_of[x]
-        if entry < 0:
+        count = 0
+        while count < slots_of.shape[1] and slots_of[x, count] >= 0:
+            count += 1
+        if not count:
             return UNKNOWN_CANDIDATE, x, i
-        begin, end = entry + 1, entry + 1 + entries[entry]
-        if noted[0] + entries[entry] > noted_slots.shape[0]:
+        if noted[0] + count > noted_slots.shape[0]:
             return NOTES_FULL, -1, i
-        for k in range(begin, end):
-            holding = entries[k]
+        for k in range(count):
+            holding = slots_of[x, k]
             reason = obstacle(cells, split_thresholds, holding, x)
             if reason != DONE:
                 return reason, holding, i
         schedule[VISITS] += seen
         y, gain = table[x] + noise[i], leaves[slot, GAIN]
         candidates[i], ys[i], gains[i], widths[i] = x, y, gain, width_of(gain, log_term, norm, deviation)
-        for k in range(begin, end):
-            holding = entries[k]
+        for k in range(count):
+            holding = slots_of[x, k]
             used[holding] = True
             observe_in_cell(cells, leaves, holding, x, y, noise_variance)
             update_maximizer(cells, leaves, tree, valid_until, holding, log_term, constants, salt)

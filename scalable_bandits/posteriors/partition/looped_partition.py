@@ -14,7 +14,7 @@ from scalable_bandits.posteriors.partition.cell import Cell
 from scalable_bandits.posteriors.partition.cover import FiniteCover
 from scalable_bandits.posteriors.partition.partition import Partition
 from scalable_bandits.posteriors.rounds import Columns, Game
-from scalable_bandits.spaces import Indices
+from scalable_bandits.posteriors.state import State
 
 COMPILED = numba_cells.AVAILABLE
 
@@ -30,44 +30,6 @@ class WidthRule(NamedTuple):
         return self.log_delta + self.growth * math.log(t + 1)
 
 
-class LoopCandidates:
-    """Slots of the cells of the present cover by candidate, added when the loop asks for them. Copies start empty.
-
-    Parameters
-    ----------
-    size
-        Number of candidates.
-
-    Attributes
-    ----------
-    arrays : CandidateArrays
-        Arrays for compiled loops.
-    """
-
-    def __init__(self, size: int = 0):
-        self._used = 0  # number of numbers in the entries
-        self.arrays = numba_cells.CandidateArrays(np.full(size, -1, dtype=np.int32), np.zeros(1024, dtype=np.int64))
-
-    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
-        return type(self), ()
-
-    def put(self, candidate: int, holding: Sequence[Cell]) -> None:
-        """Add an entry for a candidate that has none: the cells that hold it."""
-        first, entries = self.arrays
-        if first[candidate] < 0:
-            entry = [len(holding), *(cell.slot for cell in holding)]
-            if (stop := self._used + len(entry)) > len(entries):
-                entries = np.pad(entries, (0, stop))
-                self.arrays = numba_cells.CandidateArrays(first, entries)
-            entries[self._used : stop] = entry
-            first[candidate], self._used = self._used, stop
-
-    def drop(self, candidates: Indices) -> None:
-        """Remove the entries of candidates (k,), whose cell splits."""
-        if len(self.arrays.first):
-            self.arrays.first[candidates] = -1
-
-
 class LoopedPartition(Partition):
     """Partition with a compiled loop over rounds, for `FiniteCells` and a function f given as a table.
 
@@ -77,17 +39,27 @@ class LoopedPartition(Partition):
     See `Partition` for the parameters.
     """
 
-    def __init__(self, *given: Any):
-        self._loop_candidates = LoopCandidates()
-        super().__init__(*given)
+    # (n, w) slots of the cells of the present cover that hold a candidate, then -1; added when the loop asks for them.
+    _slots_of = np.empty((0, 1), dtype=np.int32)
 
-    def after_restore(self) -> None:
-        self._loop_candidates = LoopCandidates()
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes of a copy, without the slots."""
+        return {name: held for name, held in vars(self).items() if name != "_slots_of"}
+
+    def before_restore(self, state: State) -> None:
+        self._slots_of = LoopedPartition._slots_of
 
     def _split(self, cell: Cell, log_term: float) -> None:
         assert isinstance(self.cover, FiniteCover)
-        self._loop_candidates.drop(self.cover.members(cell.divisions, cell.place))
+        if len(self._slots_of):
+            self._slots_of[self.cover.members(cell.divisions, cell.place)] = -1
         super()._split(cell, log_term)
+
+    def _add_slots(self, candidate: int, cells: Sequence[Cell]) -> None:
+        """Add the slots of the cells that hold a candidate."""
+        if (more := len(cells) - self._slots_of.shape[1]) > 0:
+            self._slots_of = np.pad(self._slots_of, ((0, 0), (0, more)), constant_values=-1)
+        self._slots_of[candidate, : len(cells)] = [cell.slot for cell in cells]
 
     def play(self, rule: WidthRule, game: Game, columns: Columns) -> None:
         """Play rounds, with the same numbers as `argmax` and `observe` of the game's values in turn.
@@ -102,8 +74,8 @@ class LoopedPartition(Partition):
             Columns (count,) of these rounds, which are filled.
         """
         done, tree = 0, self._tree
-        if not len(self._loop_candidates.arrays.first):
-            self._loop_candidates = LoopCandidates(len(game.table))
+        if not len(self._slots_of):
+            self._slots_of = np.full((len(game.table), 1), -1, dtype=np.int32)
         while done < len(game.noise):
             empty_cube, empty_hash = self._first_empty()
             constants = numba_cells.LoopConstants(
@@ -112,7 +84,7 @@ class LoopedPartition(Partition):
                 tree.slot_count,
             )  # fmt: skip
             reason, where, stop = numba_cells.play(
-                tree.loop_cells.arrays, tree.arrays, self._loop_candidates.arrays, constants, game, columns, done
+                tree.loop_cells.arrays, tree.arrays, self._slots_of, constants, game, columns, done
             )
             self.log.extend(columns.candidates[done:stop], columns.ys[done:stop], game.noise_variance)
             done, log_term = stop, rule.at(game.first + stop)
@@ -129,7 +101,7 @@ class LoopedPartition(Partition):
         The cells that the loop changed keep their old numbers in Python until `_take_over`.
         """
         if reason == numba_cells.UNKNOWN_CANDIDATE and self._has_cells(where):
-            self._loop_candidates.put(where, self.cells_holding(where))
+            self._add_slots(where, self.cells_holding(where))
             return True
         return reason == numba_cells.UNKNOWN_CELL and self._tree.loop_cells.put(*self._tree.cells(np.array([where])))
 
@@ -144,7 +116,7 @@ class LoopedPartition(Partition):
         columns.candidates[i], columns.ys[i] = candidate, game.table[candidate] + game.noise[i]
         self.observe(candidate, columns.ys[i], game.noise_variance, log_term)
         holding = self.cells_holding(candidate)
-        self._loop_candidates.put(candidate, holding)
+        self._add_slots(candidate, holding)
         for cell in holding:
             self._tree.loop_cells.put(cell)
 
