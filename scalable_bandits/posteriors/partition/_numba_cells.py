@@ -25,8 +25,6 @@ MEAN, STD, WIDTH_LIMIT, LARGEST_STD, GAIN = range(5)
 # cells visited since then.
 LAST, VALID_UNTIL, LEAD, VISITS = range(4)
 
-FEW = 64  # number of cells up to which `select` looks at all of them, which is faster than a search in the tree
-
 AVAILABLE = not config.DISABLE_JIT  # addresses mean nothing to plain Python
 
 # Columns of `CellArrays.cells`: eight addresses (`FinitePosterior.addresses`, then the parent's index) and six numbers.
@@ -205,58 +203,40 @@ def evaluate(fields, parent_index, gain, log_term, norm, noise, numbers, salt, l
 
 
 @njit(cache=True, nogil=True)
-def select(tree, leaves, hashes, count, log_term, norm, noise, best, tolerance, visited, values):
-    """Find the cell of largest index in the first `count` slots; of ties the one of smallest seeded hash.
+def larger_child(tree, node):
+    """Return the child of a node whose bound is the larger one."""
+    return 2 * node if tree[2 * node] > tree[2 * node + 1] else 2 * node + 1
 
-    `best` is the largest index outside of the tree (-inf without one). Returns the cell's slot (-1 if no index reaches
-    `best`), its index, whether it is outdated, and the number of cells visited in the tree. An outdated cell is one
-    whose maximizer may be another at the present width: the caller evaluates the cell and calls again.
+
+@njit(cache=True, nogil=True)
+def following(tree, node):
+    """Return the node that is visited after a node and those below it, larger children first; 0 after the last."""
+    while node > 1 and node != larger_child(tree, node // 2):
+        node //= 2
+    return node ^ 1 if node > 1 else 0
+
+
+@njit(cache=True, nogil=True)
+def select(tree, leaves, hashes, log_term, norm, noise, best, tolerance, visited, values):
+    """Find the cell of largest index; of ties the one of smallest seeded hash.
+
+    Cells whose bounds reach the largest index are visited, those of large bounds first. `best` is the largest index
+    outside of the tree (-inf without one). Returns the cell's slot (-1 if no index reaches `best`), its index, whether
+    it is outdated, and the number of cells visited. An outdated cell is one whose maximizer may be another at the
+    present width: the caller evaluates the cell and calls again.
     """
-    if count <= FEW:
-        return select_of_few(leaves, hashes, count, log_term, norm, noise, best, tolerance, values)
-    return search(tree, leaves, hashes, log_term, norm, noise, best, tolerance, visited, values)
-
-
-@njit(cache=True, nogil=True)
-def select_of_few(leaves, hashes, count, log_term, norm, noise, best, tolerance, values):
-    """Do what `select` does, by looking at all cells."""
-    for i in range(count):
-        values[i] = upper_bound(leaves, i, width_of(leaves[i, GAIN], log_term, norm, noise))
-    for i in range(count):
-        best = max(best, values[i])
-    floor = best - tolerance * abs(best) if best < np.inf else best  # an infinite index is one that is not known
-    chosen = -1
-    for i in range(count):
-        if values[i] >= floor:
-            if width_of(leaves[i, GAIN], log_term, norm, noise) > leaves[i, WIDTH_LIMIT]:
-                return i, values[i], True, 0
-            if chosen < 0 or hashes[i] < hashes[chosen]:
-                chosen = i
-    return chosen, best, False, 0
-
-
-@njit(cache=True, nogil=True)
-def search(tree, leaves, hashes, log_term, norm, noise, best, tolerance, visited, values):
-    """Do what `select` does by visiting the cells whose bounds reach the largest index, the largest bounds first."""
     size = tree.shape[0] // 2
-    stack = np.empty(128, dtype=np.int64)
-    stack[0] = 1
-    depth = 1
     found = 0
-    while depth:
-        depth -= 1
-        node = stack[depth]
+    node = 1
+    while node:
         if tree[node] < best - tolerance * abs(best) or tree[node] == -np.inf:
+            node = following(tree, node)
             continue
         if node < size:
-            low, high = 2 * node, 2 * node + 1
-            if tree[low] > tree[high]:
-                low, high = high, low
-            stack[depth] = low
-            stack[depth + 1] = high
-            depth += 2
+            node = larger_child(tree, node)
             continue
         i = node - size
+        node = following(tree, node)
         width = width_of(leaves[i, GAIN], log_term, norm, noise)
         value = upper_bound(leaves, i, width)
         if value < best - tolerance * abs(best):
@@ -362,9 +342,8 @@ def play(cell_arrays, tree_arrays, slots_of, constants, game, columns, first):
             outside_index = constants.prior_mean + width_of(0.0, log_term, norm, deviation) * constants.prior_std
         while True:
             slot, index, outdated, seen = select(
-                tree, leaves, hashes, constants.slot_count, log_term, norm, deviation, outside_index, tolerance,
-                visited, values,
-            )  # fmt: skip
+                tree, leaves, hashes, log_term, norm, deviation, outside_index, tolerance, visited, values
+            )
             if outdated and cells[slot, SIZE] == 0:
                 return UNKNOWN_CELL, slot, i
             if not outdated:

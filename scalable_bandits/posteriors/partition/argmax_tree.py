@@ -192,7 +192,7 @@ class ArgmaxTree:
         schedule[LAST] = log_term
         while True:
             slot, index, outdated, visits = numba_cells.select(
-                tree, leaves, hashes, count, log_term, norm, noise, outside_index, TIE_TOLERANCE, visited, values
+                tree, leaves, hashes, log_term, norm, noise, outside_index, TIE_TOLERANCE, visited, values
             )
             schedule[VISITS] += visits
             if not outdated:
