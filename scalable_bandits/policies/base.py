@@ -33,7 +33,7 @@ class Best(NamedTuple):
 
     @property
     def value(self) -> float:
-        """The mean; `TuningResult` calls it `value`."""
+        """The mean, by the name that it has in a `TuningResult`, too."""
         return self.mean
 
 
@@ -52,10 +52,10 @@ class Recorder(Protocol):
     """
 
     def asked(self, pending: Sequence[int]) -> None:
-        """Record the candidates that are pending after an `ask`."""
+        """Record the candidates that are pending after an `ask`, or after points were abandoned."""
 
     def tells(self, candidates: Indices, points: Floats, values: Floats, noise: Floats | None) -> None:
-        """Record observations, before the policy learns them."""
+        """Record observations, before the policy learns them; `noise` as the user gave it, standard deviations."""
 
     def failed(self, candidate: int, point: Floats, error: str) -> None:
         """Record that the evaluation of a candidate, at a point (d,), failed, before the policy learns it."""
@@ -64,13 +64,24 @@ class Recorder(Protocol):
         """Note that the policy has learned the observations of the last `tells`."""
 
 
-MOST_DRAWS = 100  # random points that are tried where the chosen one is excluded
-_UNCHECKED = attrs.setters.NO_OP  # of what changes in every round
+MOST_DRAWS = 100  # random points that are tried where the chosen one is excluded: its evaluation has failed
+_UNCHECKED = attrs.setters.NO_OP  # no validator and converter for attributes that are set in every round
 
 
-@attrs.define(eq=False, kw_only=True, slots=False)
+@attrs.define(eq=False, kw_only=True, slots=False)  # after an error `vars(self)` are those before
 class Policy(AbstractContextManager[Any]):
     """Bandit algorithm: `ask` returns the next point, `tell` takes its value; several threads may share one.
+
+    One act has a name on each level:
+
+    ==================  =========================  ========================  =====================
+    users' points       numbers of points          the algorithm             the model
+    ==================  =========================  ========================  =====================
+    `ask`               `propose` (simulations)    `choose`                  `argmax`
+    `tell`              `observe` (simulations)    `learn`                   `observe`
+    ==================  =========================  ========================  =====================
+
+    Threads may share `ask`, `tell`, `tell_failure`, `abandon`, `best`, `posterior`, `interval` and `observations`.
 
     Parameters
     ----------
@@ -94,9 +105,10 @@ class Policy(AbstractContextManager[Any]):
         box, and the others use 1024 points. Not used on a finite space.
     on
         Executor of the policy's shards: None (this process), "threads:4" (threads of this process), "local:4" (worker
-        processes on this machine), the address of a Dask scheduler, a `distributed.Client`, or a recipe. All compute
-        the same numbers. A cluster that was started for the policy ends with it, or with `close`. A copy of a policy
-        with a client, also a pickled one, has the address of the client's scheduler instead.
+        processes on this machine), the address of a Dask scheduler, a `distributed.Client`, or a recipe (``cluster/``).
+        All compute the same numbers. A cluster is started when it is first needed, and ends when the policy is closed
+        or deleted. A copy of a policy with a client, also a pickled one, has the address of the client's scheduler
+        instead.
 
     Attributes
     ----------
@@ -117,7 +129,8 @@ class Policy(AbstractContextManager[Any]):
         If a number is not finite or not in its range; if the space is not a space, or the kernel not a kernel.
     """
 
-    STATE: ClassVar[tuple[StateEntry, ...]] = (  # without the pending points, which `_restore_pending` brings back
+    # Besides those of subclasses. Without the pending points: a store has these, and calls `_restore_pending`.
+    STATE: ClassVar[tuple[StateEntry, ...]] = (
         number("rounds", int),
         number("failures", int),
         value(
@@ -155,7 +168,7 @@ class Policy(AbstractContextManager[Any]):
     _asked: bool = attrs.field(default=True, init=False, repr=False, on_setattr=_UNCHECKED)
 
     def __attrs_post_init__(self) -> None:
-        if self.minimize and type(self).best is not Policy.best:
+        if self.minimize and type(self).best is not Policy.best:  # which turns the sign of what `recommend` returns
             checks.refuse("minimize", True, f"False: {type(self).__name__} defines `best`, not `recommend`")
         if self.candidates is None and not (self.space.finite is None and self._takes_whole_boxes()):
             self.candidates = CANDIDATES
@@ -167,7 +180,7 @@ class Policy(AbstractContextManager[Any]):
         self._executor = executor(self.on)
 
     def _takes_whole_boxes(self) -> bool:
-        """Return whether the policy plays whole boxes: of a `continuous` class a parameter may decide."""
+        """Return whether the policy plays whole boxes; of a `continuous` class a parameter may decide otherwise."""
         return self.continuous
 
     # ---- what a class defines; values are oriented (larger is better) in all of it but `_play`
@@ -184,17 +197,17 @@ class Policy(AbstractContextManager[Any]):
         Returns
         -------
         int or ndarray
-            Number of a candidate; on a whole box a point (d,).
+            Number of a candidate; on a whole box, where no mask is given, a point (d,).
         """
 
     @abstractmethod
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
-        """Add an observation of a candidate to the model.
+        """Add an observation of a candidate, which is no longer pending, to the model.
 
         Parameters
         ----------
         candidate
-            Number of the candidate.
+            Number of the candidate, or of a point that was told only.
         y
             Value, oriented: larger is better.
         noise_variance
@@ -203,16 +216,16 @@ class Policy(AbstractContextManager[Any]):
 
     @abstractmethod
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return oriented posterior mean and variance of f at points (k, d) of the space's box, two (k,) arrays."""
+        """Return oriented posterior mean and variance of f at any points (k, d), of arms (k, 1): two (k,) arrays."""
 
     def _bounds(self, points: Floats, deviations: float) -> tuple[Floats, Floats]:
-        """Return oriented values (k,) that many standard deviations below and above the mean at points (k, d)."""
+        """Return oriented values (k,), `deviations` standard deviations below and above the mean at points (k, d)."""
         mean, variance = self.moments(points)
         half = deviations * np.sqrt(variance)
         return mean - half, mean + half
 
     def recommend(self) -> Best:
-        """Return the recommendation after the observations so far, with its oriented mean."""
+        """Return the recommendation after the observations so far, with its oriented mean, for `best`."""
         raise NotImplementedError(f"{type(self).__name__} has no `recommend`")
 
     def _learned_observations(self) -> Observations | None:
@@ -223,10 +236,16 @@ class Policy(AbstractContextManager[Any]):
         """Do what follows a `tell`, such as a warning; simulations do not call it."""
 
     def _precheck(self, count: int) -> None:
-        """Call the user's functions of the round for the next `count` rounds, so that they raise before any change."""
+        """Call the user's functions of the round (such as moving prior means) for the next `count` rounds.
+
+        Errors that they raise then come before any change.
+        """
 
     def _extend(self, grown: Domain) -> None:
-        """Adapt to a domain with more points, or (after an `ask` that failed) to the previous one; may raise."""
+        """Adapt to a domain with more points, or after an `ask` that failed to the previous one; may raise.
+
+        Parts are replaced, not changed: after a `tell` that failed the policy has its earlier parts again.
+        """
 
     def _play(self, table: Floats, noise: Floats) -> Columns | None:
         """Play rounds in a compiled loop, for simulations: the same as `propose` and `observe` round by round.
@@ -241,8 +260,8 @@ class Policy(AbstractContextManager[Any]):
         Returns
         -------
         Columns or None
-            What was played, columns (count,) or shorter; None if the policy has no such loop, or not now: then nothing
-            has changed.
+            What was played, columns (count,) or shorter, by which `rounds` has grown; None if the policy has no such
+            loop, or not now: then nothing has changed.
         """
         return None
 
@@ -260,7 +279,7 @@ class Policy(AbstractContextManager[Any]):
 
     @property
     def round(self) -> int:
-        """Number t of the next round: 1 plus the numbers of points told and pending."""
+        """Number t of the next round: one more than there are points that were told or are pending."""
         return self.rounds + len(self._pending.numbers) + 1
 
     @property
@@ -345,11 +364,12 @@ class Policy(AbstractContextManager[Any]):
             number, rng = self._number(self.choose(allowed)), generator(self.seed, "excluded", self.round)
         finally:
             self._pending = pending
-        for _ in range(MOST_DRAWS):
-            if number not in excluded:
-                return number
-            number = self._number(domain.draw_uniform(rng, allowed))  # a box of named parameters may have few points
-        raise AllFailed(f"ask: the evaluation of each of {MOST_DRAWS} random settings has failed")
+        left = MOST_DRAWS
+        while number in excluded:  # of a whole box, where no mask leaves it out
+            if not left:  # a box of named parameters may have few points
+                raise AllFailed(f"ask: the evaluation of each of {MOST_DRAWS} random settings has failed")
+            number, left = self._number(domain.draw_uniform(rng, allowed)), left - 1
+        return number
 
     def tell(self, x: ArrayLike, y: ArrayLike, *, noise: ArrayLike | None = None) -> None:
         """Add one observation or several, of pending points in any order or of any other points.
@@ -449,7 +469,7 @@ class Policy(AbstractContextManager[Any]):
             self._learn_failure(candidate)
 
     def _learn_failure(self, candidate: int) -> None:
-        """Avoid a candidate whose evaluation failed: it is not chosen again, and counts as pending when others are."""
+        """Avoid a candidate whose evaluation failed: it is pending while others are chosen, and is not chosen."""
         self._pending = self._pending.failed(candidate)
 
     def abandon(self, x: ArrayLike | None = None) -> None:
@@ -553,7 +573,7 @@ class Policy(AbstractContextManager[Any]):
         return (float(low[0]), float(high[0])) if single else (low, high)
 
     def _described_points(self, x: ArrayLike) -> tuple[Floats, bool]:
-        """Return points (k, d), not only candidates but no arms that do not exist, and whether x is a single one."""
+        """Return any points (k, d), and whether x is a single one; ValueError for an arm that does not exist."""
         if not self.space.has_coordinates:
             self.space.check(x)
         return self.space.parse(x)
@@ -610,12 +630,12 @@ class Policy(AbstractContextManager[Any]):
         Raises
         ------
         ValueError
-            If an entry is missing: the policy is unchanged then. If an entry has another shape.
+            If an entry is missing (the policy is unchanged then), or has another shape.
         """
         restore(self, entries_of(type(self)), state, self._before_restore)
 
     def _before_restore(self, state: State) -> None:
-        """Make parts of the sizes that the arrays (...,) of a state have, before these are restored."""
+        """Resize parts to fit the arrays (...,) of a state, before these are restored."""
 
     # ---- recorded, resumed, copied
 

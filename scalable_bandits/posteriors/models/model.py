@@ -10,6 +10,9 @@
 A model has a prior, an engine with the posterior on the numbered points of a domain, the observations, and a search
 that finds the point of largest index: among all candidates (`Candidates`), or on a whole box, in a space of named
 parameters, or on a large grid (`search.py`).
+
+There are three y. The user's has the user's units and sign. In units of y, a model's is the user's, or where the policy
+minimises its negative. In units of the engine's y, it is transformed as well, where a model learns (`LearnedModel`).
 """
 
 from __future__ import annotations
@@ -43,20 +46,20 @@ class GivenPrior(NamedTuple):
     """Prior of a model as it was given; subclasses of `Model` learn another."""
 
     kernel: Kernel
-    mean: Callable[[Floats], Floats]  # prior mean (k,) at points (k, d), in units of y
+    mean: Callable[[Floats], Floats]  # prior mean (k,) at points (k, d), in units of y; not called if it is constant
     constant: float | None = None  # value of a constant mean, in units of y
-    direction: int = 1  # -1 if the model's y is the negative of the user's
+    direction: int = 1  # -1 if the model's y is the negative of the user's, which `Model.describe` reports
 
 
 class Query(NamedTuple):
-    """Circumstances in which the largest index is looked for."""
+    """Arguments of a search for the largest index."""
 
-    salt: int = 0  # seed of the hash that breaks ties
-    key: tuple[int, int] = (0, 0)  # (policy's seed, round), the seed of a search
+    salt: int = 0  # seed of the hash that breaks ties, the same in all rounds
+    key: tuple[int, int] = (0, 0)  # (policy's seed, round), from which a search draws
     allowed: Mask | None = None  # (n,) candidates to choose from; None for all
     pending: Sequence[int] = ()  # numbers of the pending candidates, first those of `draws`
     draws: Draws | None = None  # values drawn at pending points; a point without one has its posterior mean
-    measured: bool = False  # whether the point will be measured: then points that are known well enough are left out
+    measured: bool = False  # whether the point will be measured: then `settled` points are left out
 
 
 class Candidates:
@@ -68,8 +71,8 @@ class Candidates:
         return model.make_engine(model.kernel, points, model.prior_mean(points))
 
     def extended(self, engine: Engine, model: Model) -> Engine | None:
-        """Return an engine with the posterior of another for a model on a larger domain; None: it is to be rebuilt."""
-        if not isinstance(engine, ForgettingEngine):
+        """Return an engine like another, on a model's larger domain; None if it has to be rebuilt."""
+        if not isinstance(engine, ForgettingEngine):  # which the model rebuilds from its observations
             return None
         points = model.domain.coordinates()
         return engine.extended(points, model.prior_mean(points))
@@ -115,9 +118,9 @@ class Model(Stateful):
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (member("engine"), member("observations", name="observed"))
     plays: ClassVar[bool] = True  # whether compiled loops may play rounds on the engine
-    appends: ClassVar[bool] = False  # whether every observation is followed by a search, on a box
+    appends: ClassVar[bool] = False  # whether a box's factor is extended at every observation, or made at a search
     transform = Transform(np.zeros(1), np.zeros(1), 1.0, 1.0)  # function from y to units of the engine's y
-    effort = "usual"  # length of a search: "usual", "learned", or "hurried"
+    effort = "usual"  # of a search: "usual", "learned" where a model learns, "hurried" where it has many observations
     batched_columns = True  # whether the columns of several pending points are computed together
 
     def __init__(

@@ -7,21 +7,23 @@ The words of this folder:
     place          position of a cube among those of its size: d integers from 0 to divisions - 1
     cover          cubes that together are the space
     first cover    cover at the start, by cubes of one size
-    cell           cube with the observations in it and a posterior given these alone
-    empty cube     cube of the first cover that is no cell, since it has no observations; its index is that of the prior
-    split          replacement of a cell by its children, the 2^d cells of half its side
+    cell           cube with the observations in it and a posterior given these alone; it may have none yet
+    filled cube    cube that holds a candidate; others are of no concern
+    empty cube     filled cube of the first cover of which no cell was made yet; its index is that of the prior
+    split          replacement of a cell by its children, the filled ones of the 2^d cubes of half its side
     threshold      number side^(-1 / b): a cell splits when its number of observations plus one exceeds it
     present cover  cover by the cells that have not split and the empty cubes
     index          mean + width std, which is maximised over all candidates of all cells
     width          B + R sqrt(2 (g + 1 + log term)), g the cell's information gain
     log term       log(N_t / delta) of the round
-    parent index   with tightening: index of a cell's candidates in its parent when that split, an upper bound of theirs
+    parent index   with tightening: the parent's index at a cell's candidates when it split, which bounds the cell's own
     maximizer      candidate of largest index in a cell; on a box a point (d,)
     winner         maximizer of largest index over all cells, which is played next
     seeded hash    random rank of a cell or empty cube: of those whose indices tie, the one of smallest hash is chosen
     tree           tree of maxima: upper bounds of the cells' indices, and above them the largest bound of each branch
-    slot, leaf     number of a cell in the tree, and the five numbers of its upper bound (columns in `_numba_cells.py`)
-    in memory      state of the posteriors that were used last; others are computed again from the observations
+    slot           number of a cell in the tree
+    leaf           the five numbers of its upper bound there (columns in `_numba_cells.py`)
+    kept posterior one of those used last; others are computed again from the observations
     loop cells     cells whose arrays the compiled loop can reach by their addresses (`argmax_tree.py`)
     pending        state of a candidate that was asked for and not observed yet
     shard          posteriors of some cells, held by an executor (`remote_cells.py`)
@@ -56,7 +58,7 @@ from scalable_bandits.posteriors.partition.cover import FiniteCover, Place
 from scalable_bandits.posteriors.state import State, Stateful, group, member, value
 from scalable_bandits.spaces import Indices
 
-_splits = plain(numba_cells.splits)  # not compiled
+_splits = plain(numba_cells.splits)  # not compiled: one call a round
 _LAST_63_BITS = 2**63 - 1  # the numbers that are hashed are signed 64-bit integers
 
 
@@ -64,7 +66,7 @@ class Winner(NamedTuple):
     """Candidate of largest index over all cells, which is played next."""
 
     candidate: Any  # number of the candidate, or point of a box
-    value: float  # largest index
+    value: float  # its index
     gain: float  # information gain of the candidate's cell, in nats
     width: float  # confidence width of the candidate's cell
 

@@ -7,9 +7,10 @@ The n x n covariance is never formed. These are the words of this file and of th
     held here    the tiles that an object computes: all of them, or those of a shard
     shard        some consecutive tiles, perhaps on a worker, led by a coordinator (`sharded.py`)
     window       the last few distinct points observed, with rows R (rank, n) and gram S; see `exact/window.py`
-    fold         turns the rows of a full window into folded rows chol(S)'R, and empties the window
     folded rows  W (height, n), those of all windows before
-    K_l          covariance as the window opened: K_l(p, x) = k(p, x) - W(p)'W(x)
+    K_l          covariance as the window opened: K_l(p, x) = k(p, x) - W(p)'W(x); now it is K_l(p, x) - R(p)'S R(x)
+    fold         turns the rows of a full window into folded rows chol(S)'R, so that W'W grows by R'S R; empties it
+    slot         row of a point in the window, -1 for points that are not in it
     row block    rows of one window, or of all distinct points
     rebuild      replaces all folded rows by one row block
     column       K_l(p, .): covariances of a candidate p with all candidates, as the window opened
@@ -20,9 +21,9 @@ The n x n covariance is never formed. These are the words of this file and of th
     finalist     candidate of a shard that may have the largest index of all shards (`sharded.py`)
     salt         seed of the hash that breaks ties
 
-When repeated points have made the folded rows, or the observations,
-many more than the distinct points, the rows are rebuilt: the posterior then follows from the collapsed observations,
-and those since.
+Where points are repeated, every window adds rows for points that have some. When there are many more rows, or
+observations (whose rounding adds up), than distinct points, the rows are rebuilt: the posterior then follows from one
+row block of the collapsed observations, and from the windows since.
 
 All that is computed on a tile follows from the tile, the small arrays of the window and the rows at a few points. So
 the numbers are the same on several threads, and with tiles on several workers.
@@ -49,7 +50,7 @@ from scalable_bandits.posteriors.threads import ThreadTeam
 from scalable_bandits.posteriors.tiled.ordering import GroupMaxima, best_of_groups, maxima_by_group
 from scalable_bandits.spaces import Indices, Mask
 
-TILE = 1024  # candidates in a tile; a multiple of 64, so that BLAS splits no tile differently
+TILE = 1024  # candidates in a tile; a multiple of 64, so that BLAS takes one path in all tiles, whose bits are equal
 WINDOW = 64  # distinct points between two folds
 REBUILD_AFTER = 16_384  # smallest number of observations between two rebuilds where most points are repeated
 COLUMN_MULTIPLE = 16  # BLAS computes columns in multiples of this, so that the bits of one do not depend on the others
@@ -119,7 +120,7 @@ class Tiles(Stateful):
     Parameters
     ----------
     kernel
-        Prior covariance. Its `fill` is called by all threads at once.
+        Prior covariance, whose `fill` several threads may call at once.
     points
         (n, d) candidates in the order of the tiles.
     prior_mean
@@ -134,7 +135,7 @@ class Tiles(Stateful):
     largest_batch : int
         Largest number of candidates in a batch.
     groups : int
-        Number of groups, approximately.
+        Number of groups at least, where there are so many candidates.
     tile_size : int
         Number of candidates in a tile.
     size : int
@@ -150,7 +151,7 @@ class Tiles(Stateful):
     window : Window
         Small arrays of the open window.
     floored : int
-        Number of times that rounding pushed a variance below zero.
+        Number of times that rounding pushed a variance below zero, for tests and benchmarks.
     """
 
     largest_batch: ClassVar[int] = 16
@@ -211,7 +212,7 @@ class Tiles(Stateful):
     # ---- observing
 
     def observe(self, p: int, y: float, noise_variance: float) -> float:
-        """Condition on y observed at p; returns the variance at p before the observation."""
+        """Condition on y observed at p; returns the variance at p before it, for the information gain."""
         window = self.window
         if self.outgrown() or (window.slot(p) < 0 and window.rank == window.capacity):
             self.fold()
@@ -230,7 +231,7 @@ class Tiles(Stateful):
         return self._window_rows[tiles - self.first, : self.window.rank, places]
 
     def condition(self, p: int, y: float, noise_variance: float, at_p: PointPosterior) -> float:
-        """Run `observe` with the posterior at p; the column of p is cached if p is not in the window."""
+        """Condition as `observe` does, given the posterior at p, whose column has to be cached unless it has a slot."""
         window, held = self.window, self.held_span
         slot, rank, weights = window.slot(p), window.rank, window.arrays.weights
         column = self._column_cache.columns[self._column_cache.column_of[p] if slot < 0 else 0]
@@ -254,7 +255,18 @@ class Tiles(Stateful):
         return before
 
     def revise(self, slots: Indices, positions: Indices, weights: Floats) -> None:
-        """Add weights' K(positions, .) to the means, for positions held here with these slots (rows) in the window."""
+        """Change values that were observed at points of the window, and with them the means (late values of a batch).
+
+        A change of its noise variance times weights_j in a value at P_j adds weights_j K_t(P_j, .) to the mean, where
+        K_t(P_j, .) = (S V_j)'R / precision_j, as `exact/window.py` says.
+
+        Parameters
+        ----------
+        slots, positions
+            Slots (k,) and positions (k,) of the points.
+        weights
+            Changes (k,) of the values over their noise variances.
+        """
         window, rank = self.window, self.window.rank
         move = (weights / window.precision[slots]) @ window.inverse[slots, :rank] @ window.gram[:rank, :rank]
         window.shift[:rank] += move
@@ -304,7 +316,7 @@ class Tiles(Stateful):
 
     @property
     def _batch_size(self) -> int:
-        """Number of candidates in the next batch; a full window makes those invalid that are not observed by then."""
+        """Number of candidates in the next batch: columns that are not used before the window is full are lost."""
         return min(self.largest_batch, self.window.capacity - self.window.rank)
 
     def cache_missing(self, positions: Indices) -> None:
