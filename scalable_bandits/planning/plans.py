@@ -160,35 +160,30 @@ def _pilots(
     rows: list[Row] = []
     repeats: dict[str, Callable[[], float]] = {}
     for case in layout.cases:
-        made: dict[Any, _Twins] = {}
+        made: dict[Any, tuple[Problem, Problem, float]] = {}
         for policy in layout.policies:
             if (case.label, policy.name) in layout.absent:
                 continue
             rounds, values = layout.rounds(policy), layout.values(case, policy)
             build, key = functools.partial(problem_at, case.name, rounds, values), (rounds, tuple(values.items()))
-            twins = made[key] = made.get(key) or _Twins.of(build, rounds)
-            twin, own = (each.policies[policy.name] for each in twins[:2])
+            first, second, took = made[key] = made.get(key) or _twins(build, rounds)
+            twin, own = first.policies[policy.name], second.policies[policy.name]
             with blas_threads(), twin, own:
-                found = pilot(twin, own, twins.second.environment, rounds, seconds)
+                found = pilot(twin, own, second.environment, rounds, seconds)
             repeats[policy.label] = functools.partial(_seconds_again, build, policy.name, found.rounds)
-            rows.append(Row(case.label, policy.label, rounds, runs, found, twins.seconds))
+            rows.append(Row(case.label, policy.label, rounds, runs, found, took))
     return rows, repeats
 
 
-class _Twins(NamedTuple):
-    """A problem, made twice: the policies of the first play some rounds before, so that all is compiled."""
+def _twins(build: Callable[[], Problem], horizon: int) -> tuple[Problem, Problem, float]:
+    """Make a problem twice; return both, and the seconds in which the second was made.
 
-    first: Problem
-    second: Problem
-    seconds: float  # in which the second was made
-
-    @classmethod
-    def of(cls, build: Callable[[], Problem], horizon: int) -> _Twins:
-        first = build()
-        began = time.perf_counter()
-        second = build()
-        uniform_regret(second.environment, horizon)
-        return cls(first, second, time.perf_counter() - began)
+    The policies of the first play some rounds before, so that all is compiled.
+    """
+    first, began = build(), time.perf_counter()
+    second = build()
+    uniform_regret(second.environment, horizon)
+    return first, second, time.perf_counter() - began
 
 
 def _seconds_again(build: Callable[[], Problem], name: str, rounds: int) -> float:

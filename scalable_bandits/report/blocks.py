@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
@@ -142,3 +143,10 @@ def machine() -> Block:
     ]
     versions = ((name, metadata.version(name)) for name in LIBRARIES)
     return facts([*pairs, *versions], "Machine and libraries that made this page")
+
+
+def provenance(described: object, versions: Iterable[tuple[str, object]], what: str) -> Section:
+    """Make the section of a specification, the versions that started a run or a study, and this machine."""
+    text = json.dumps(described, indent=2, default=str, ensure_ascii=False)
+    started = facts(versions, f"Version{'s' * (what == 'study')} that started the {what}")
+    return Section("Specification", [Block("command", text=text), started, machine()])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shlex
 import time
@@ -19,7 +18,7 @@ from scalable_bandits.plots.tuning import arrangement, figure_size
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.posteriors.placement import is_local
-from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, machine, new_axes, picture
+from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, new_axes, picture, provenance
 from scalable_bandits.report.numbers import number
 from scalable_bandits.runs.readable import point_text, shown
 from scalable_bandits.runs.recording import replay_calls
@@ -106,9 +105,7 @@ def run_report(run: StoredRun, place: str) -> Report:
             sections += [_over_rounds(run), _best(run), _posterior(run, policy)]
     if run.failures:
         sections.append(_failures(run))
-    described = json.dumps(run.specification, indent=2, default=str, ensure_ascii=False)
-    versions = facts([("scalable_bandits", run.attributes.get("version"))], "Version that started the run")
-    sections.append(Section("Specification", [Block("command", text=described), versions, machine()]))
+    sections.append(provenance(run.specification, [("scalable_bandits", run.attributes.get("version"))], "run"))
     title = f"{now.policy} on {now.environment}" if now.environment else f"{now.policy}, asked and told by a program"
     return Report(title, place, [*sections, _commands(run, place)])
 

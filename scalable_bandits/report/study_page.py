@@ -12,7 +12,7 @@ import numpy as np
 
 from scalable_bandits import analysis, plots
 from scalable_bandits.analysis import BEST, complete, horizons_of, measure_of, present
-from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, machine, new_axes, picture, table
+from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, new_axes, picture, provenance, table
 from scalable_bandits.report.numbers import bytes_in_words, duration_in_words, estimate, interval, number
 from scalable_bandits.studies import Study, builders, files
 
@@ -67,11 +67,10 @@ def study_report(result: xarray.Dataset, place: str, record: dict[str, Any] | No
         sections += [Section("Priors", [_panels(result, _priors)])] if "plays" in result else []
         sections += [_times(result)] if "seconds" in result else []
         sections += _published(result) if runs[planned].all() else []
-    return Report(
-        str(attributes["title"]),
-        str(attributes["source"]),
-        [*sections, _specification(result, record), _commands(result, place, record)],
-    )
+    versions = [("scalable_bandits", attributes.get("version")), ("Python", attributes.get("python"))]
+    sections.append(provenance(dict(attributes) if record is None else record, versions, "study"))
+    sections.append(_commands(result, place, record))
+    return Report(str(attributes["title"]), str(attributes["source"]), sections)
 
 
 def _panels(result: xarray.Dataset, draw: Callable[[xarray.Dataset, str], Picture]) -> Block:
@@ -141,15 +140,6 @@ def _published(result: xarray.Dataset) -> list[Section]:
         drawn = picture(plots.growth_figure(result, study.rates), "Measured growth and the rates of the theory")
         sections.append(Section("Rates of the theory", [Block("figures", figures=[drawn])]))
     return sections
-
-
-def _specification(result: xarray.Dataset, record: dict[str, Any] | None) -> Section:
-    """Show the specification, the versions that started the study, and the machine that made this page."""
-    described = dict(result.attrs) if record is None else record
-    text = json.dumps(described, indent=2, default=str, ensure_ascii=False)
-    versions = [("scalable_bandits", result.attrs.get("version")), ("Python", result.attrs.get("python"))]
-    blocks = [Block("command", text=text), facts(versions, "Versions that started the study"), machine()]
-    return Section("Specification", blocks)
 
 
 def _commands(result: xarray.Dataset, place: str, record: dict[str, Any] | None) -> Section:
