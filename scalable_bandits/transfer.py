@@ -36,7 +36,7 @@ from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import Like
 from scalable_bandits.posteriors.regression import Regression
 from scalable_bandits.priors import Prior
 from scalable_bandits.randomness import generator
-from scalable_bandits.runs.warm_start import earlier_observations
+from scalable_bandits.runs.result import earlier_observations
 from scalable_bandits.spaces import Space
 
 FITTED = 100  # largest number of points of a table from which kernels are learned

@@ -23,9 +23,8 @@ from scalable_bandits.posteriors.placement import threads_of
 from scalable_bandits.progress import progress_bar, wanted
 from scalable_bandits.runs.evaluations import Evaluating, EvaluationPlan, Evaluations, NotANumber, check_fresh
 from scalable_bandits.runs.interrupts import Interrupts
-from scalable_bandits.runs.result import Measured, TuningResult
+from scalable_bandits.runs.result import Measured, TuningResult, earlier_observations
 from scalable_bandits.runs.stopping import RegretBelow, Rule, RunView, name_of
-from scalable_bandits.runs.warm_start import earlier_observations
 from scalable_bandits.spaces import SearchSpace, Space
 from scalable_bandits.spaces.parameters_from import check_whole
 from scalable_bandits.tickets import Ticket
