@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich import box
 from rich.cells import cell_len
+from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
@@ -60,7 +61,7 @@ def show_status(path: options.PATH, json: options.JSON = False) -> None:
         "environment": [run.environment for run in found],
         "rounds": [_rounds(run) for run in found],
         "written": [_ago(run.last_write) for run in found],
-        "size": [_size(run.size) for run in found],
+        "size": ["" if run.size is None else decimal(run.size) for run in found],
         "so far": [_so_far(run) for run in found],
         "state": [run.state for run in found],
     }
@@ -285,12 +286,6 @@ def _so_far(run: Status) -> str:
         return ""
     name, number = ("best y", run.best) if math.isnan(run.regret) else ("regret", run.regret)
     return f"{name} {number:,.0f}" if abs(number) >= 1000 else f"{name} {number + 0.0:.4g}"  # 0.0: no "-0"
-
-
-def _size(size: int | None) -> str:
-    from rich.filesize import decimal
-
-    return "" if size is None else decimal(size)
 
 
 def _ago(when: float) -> str:

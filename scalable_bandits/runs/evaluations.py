@@ -27,7 +27,7 @@ from scalable_bandits.policies.measurements import LARGEST
 from scalable_bandits.policies.pending import AllFailed
 from scalable_bandits.runs.interrupts import Interrupts
 from scalable_bandits.spaces import Indices
-from scalable_bandits.tickets import BULK, Ticket
+from scalable_bandits.tickets import BULK, OPEN, Ticket
 
 if TYPE_CHECKING:
     from scalable_bandits.runs.checkpointing import Checkpoints
@@ -188,12 +188,11 @@ class Evaluations:
 
     def tells(self, candidates: Indices, points: Floats, values: Floats, noise: Floats | None) -> None:
         policy, (mine, fields), numbers, y = self.policy, self._ending, candidates.tolist(), values.tolist()
-        rounds, ended, told_of, now = policy.rounds, policy.rounds + policy.failures, set(numbers), time.time()
-        call = -self._call if told_of.isdisjoint(policy.pending_points.numbers) else self._call
+        rounds, ended, now = policy.rounds, policy.rounds + policy.failures, time.time()
         waiting: dict[int, list[Ticket]] = {}
         for ticket in self.open.values():
-            if ticket.candidate in told_of:
-                waiting.setdefault(ticket.candidate, []).append(ticket)
+            waiting.setdefault(ticket.candidate, []).append(ticket)
+        call = -self._call if waiting.keys().isdisjoint(numbers) else self._call
         bulk, fresh, tickets = len(y) >= BULK and not self._all_tickets, 0, list[Ticket]()
         for i, candidate in enumerate(numbers):
             if mine is not None:
@@ -272,7 +271,7 @@ class Evaluations:
         for ticket in changed:
             self._given = max(self._given, ticket.number + 1)
             self.tickets[ticket.number] = self.open[ticket.number] = ticket
-            if ticket.final:
+            if ticket.state not in OPEN:
                 del self.open[ticket.number]
 
 

@@ -98,7 +98,7 @@ def disagreements(stored: Mapping[str, Any], given: Mapping[str, Any]) -> list[s
     Parameters
     ----------
     stored, given
-        Records of a study.
+        Records of a study, the first as `by_horizon` returns it.
     """
     one, other = ({k: value for k, value in each.items() if k not in (*FREE, *LISTS)} for each in (stored, given))
     if TABLES in one and TABLES in other:
@@ -107,8 +107,6 @@ def disagreements(stored: Mapping[str, Any], given: Mapping[str, Any]) -> list[s
     for name in LISTS:  # the axes on which cases and policies of the same names depend
         old, new = ({one.name: list(one.values) for one in variants(record, name)} for record in (stored, given))
         for label in (label for label in new if label in old and old[label] != new[label]):
-            if new[label] == [*old[label], HORIZON]:  # one horizon has become a list, of which the store has one
-                continue
             words = (" and ".join(map(_axis_words, axes)) or "no axis" for axes in (old[label], new[label]))
             lines.append("{}: stored with {}, given with {}".format(label, *words))
     for case, spaces in stored.get(SPACES, {}).items():
@@ -139,12 +137,11 @@ def grown(
     Parameters
     ----------
     stored, given
-        Records that do not disagree; the first is None if nothing is stored.
+        Records that do not disagree, the first as `by_horizon` returns it; None if nothing is stored.
     order
         Order of the labels, some of which neither record may have.
     """
-    old = {} if stored is None else _by_horizon(stored, given)
-    both = [record for record in (old, given) if record]
+    both = [given] if stored is None else [stored, given]
     found = {**both[0], **{key: max(record[key] for record in both) for key in ("replicates", HORIZON)}}
     found |= {key: given[key] for key in ("title", "source", BUILD) if key in given}
     if any(HORIZONS in record for record in both):
@@ -160,14 +157,20 @@ def grown(
     if SPACES in found:
         every = {case: None for record in both for case in record.get(SPACES, {})}
         found[SPACES] = {case: {k: v for each in both for k, v in each[SPACES].get(case, {}).items()} for case in every}
-    if TABLES in old and TABLES in given:
+    if stored is not None and TABLES in stored and TABLES in given:
         shown = {name: [one.name for one in variants(found, name)] for name in LISTS}
-        found[TABLES] = _all_tables(old[TABLES], given[TABLES], shown)
+        found[TABLES] = _all_tables(stored[TABLES], given[TABLES], shown)
     return found
 
 
-def _by_horizon(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a stored record whose policies have the labels that they get once one horizon has become a list."""
+def by_horizon(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a stored record whose policies have the labels that they get once one horizon has become a list.
+
+    Parameters
+    ----------
+    stored, given
+        Records of a study.
+    """
     axes = {one.name: list(one.values) for one in variants(given, "policies")}
     found = [
         Variant.of(one.name, {**one.values, HORIZON: stored[HORIZON]}, one.folder)

@@ -328,11 +328,10 @@ class Meter:
     @property
     def elapsed(self) -> Floats:
         """Seconds (k,) from round `WARM` to each mark; NaN before it, and if the run was not played as a whole."""
-        if self._rounds < self._horizon:
-            return np.full(len(self._marks), np.nan)
-        late = self._marks > WARM
         begun = self._elapsed[self._marks == WARM]
-        return np.where(late, self._elapsed - begun, np.nan) if len(begun) else np.full(len(self._marks), np.nan)
+        if self._rounds < self._horizon or not len(begun):
+            return np.full(len(self._marks), np.nan)
+        return np.where(self._marks > WARM, self._elapsed - begun, np.nan)
 
     def costs(self, policy: Policy) -> dict[str, float]:
         """Return the costs by name; none if the run was not played as a whole."""

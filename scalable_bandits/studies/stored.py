@@ -124,7 +124,8 @@ class StudyResults:
         StoreDamaged
             If both copies of its attributes are damaged.
         """
-        stored = None if place is None else cls.find(place)
+        found = None if place is None else cls.find(place)
+        stored = None if found is None else growth.by_horizon(found, record)
         lines = [] if stored is None else growth.disagreements(stored, record)
         if lines:
             listed = "\n  ".join(lines)
