@@ -8,8 +8,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from types import TracebackType
-from typing import Protocol, Self
+from contextlib import AbstractContextManager
+from typing import Protocol
 
 from scalable_bandits import checks
 from scalable_bandits.posteriors import State
@@ -113,7 +113,7 @@ class Checkpoints:
         return checkpoints.restore(location, most, self._stamp, run, self.policy)
 
 
-class WriteBehind:
+class WriteBehind(AbstractContextManager["WriteBehind", None]):
     """Thread that makes calls in their order; a context manager, at whose end all have been made.
 
     After a call has failed, later calls are skipped. `put`, `drain` or the end of the context raises the error, unless
@@ -154,12 +154,7 @@ class WriteBehind:
             self._failed = True
             raise
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if os.getpid() != self._process:  # a forked child does not have the thread
             return
         interrupt: KeyboardInterrupt | None = None

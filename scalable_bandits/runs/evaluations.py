@@ -12,9 +12,9 @@ import math
 import time
 from collections import Counter, deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
@@ -56,7 +56,7 @@ def check_unrecorded(policy: Policy) -> None:
         checks.refuse("policy", given, "a policy without an open recording: close the recording first")
 
 
-class Evaluations:
+class Evaluations(AbstractContextManager["Evaluations", None]):
     """What was asked of a policy, and what became of it: the policy's recorder while it is open, a context manager.
 
     Parameters
@@ -104,9 +104,6 @@ class Evaluations:
             self._take([store.tickets[number] for number in sorted(store.tickets)])
             self.earlier = sum(ticket.call == 0 for ticket in store.tickets.values())
         policy._record_to(self)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close(orderly=kind is None)
