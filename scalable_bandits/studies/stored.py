@@ -412,7 +412,8 @@ def marks(horizon: int) -> NDArray[Any]:
 
 def _dimensions(record: Mapping[str, Any], name: str, count: int) -> list[Any]:
     """Return what the dimensions of an array of the notes stand for: folders, replicates, rounds."""
-    last = marks(record[growth.HORIZON]) if name == ELAPSED else growth.kept_rounds(record)
-    folders = [[one.folder for one in growth.variants(record, each)] for each in growth.LISTS]
-    found = [*folders, range(record["replicates"]), last]
-    return found[::2][:2] if name == UNIFORM else found[:count]
+    found: list[Any] = [[one.folder for one in growth.variants(record, each)] for each in growth.LISTS]
+    found.append(range(record["replicates"]))
+    if count == len(DIMENSIONS):
+        found.append(marks(record[growth.HORIZON]) if name == ELAPSED else growth.kept_rounds(record))
+    return found[::2] if name == UNIFORM else found
