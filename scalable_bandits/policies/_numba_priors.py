@@ -179,7 +179,7 @@ def arrays_of(stack, p):
     return DenseArrays(
         stack.covariance[p], stack.mean[p], stack.variance[p], stack.rows[p], stack.gram[p], stack.inverse[p],
         stack.shift[p], stack.precision[p], stack.weights[p], stack.column[p], stack.slots[p], stack.rank[p],
-        stack.totals[p],
+        stack.gain[p],
     )  # fmt: skip
 
 
@@ -205,7 +205,7 @@ def play(rule, constants, tally, stack, learned, game, columns, first):
         width = unknown_prior(float(t), size, delta) / math.sqrt(scale)
         x = propose(rule, tally, mean, variance, width, index, total)
         y = table[x] + noise[i]
-        candidates[i], ys[i], widths[i], gains[i] = x, y, width, stack.totals[likeliest(tally), 0]
+        candidates[i], ys[i], widths[i], gains[i] = x, y, width, stack.gain[likeliest(tally), 0]
         learners = np.flatnonzero(tally.playing)
         for p in learners:
             means[p], variances[p], stds[p] = mean[p, x], variance[p, x], math.sqrt(variance[p, x])

@@ -65,8 +65,8 @@ class Engine(Stateful, ABC):
         Whether the engine can `draw` the function at all candidates.
     plays : bool
         Whether the engine can `play` rounds in a compiled loop.
-    totals : ndarray
-        (2,) information gain, in nats, and number of variances that were set to zero; compiled functions add to them.
+    gain : ndarray
+        (1,) information gain, in nats, to which compiled functions add.
     """
 
     limit: ClassVar[int] = 2_000_000
@@ -77,7 +77,7 @@ class Engine(Stateful, ABC):
     draws: ClassVar[bool] = False
     plays: ClassVar[bool] = False
 
-    STATE: ClassVar[tuple[StateEntry, ...]] = (array("totals", "(2,)"),)
+    STATE: ClassVar[tuple[StateEntry, ...]] = (array("gain", "(1,)"),)
 
     @classmethod
     def build(cls, kernel: Kernel, points: Floats, prior_mean: Floats, options: EngineOptions) -> Self:
@@ -96,7 +96,7 @@ class Engine(Stateful, ABC):
         self.kernel = kernel
         self.points = points
         self.size = len(points)
-        self.totals = np.zeros(2)
+        self.gain = np.zeros(1)
         self._mean = prior_mean.copy()
         self._variance = kernel.diagonal(points).astype(np.float64)
 
@@ -187,15 +187,10 @@ class Engine(Stateful, ABC):
     @property
     def information_gain(self) -> float:
         """Realised gain, sum of 1/2 log(1 + s^2 / noise) over the observations that count, in nats."""
-        return float(self.totals[0])
+        return float(self.gain[0])
 
-    @property
-    def floored(self) -> int:
-        """Number of times that rounding pushed a variance below zero and it was set to zero."""
-        return int(self.totals[1])
-
-    def _gain(self, variance_before: float, noise_variance: float) -> None:
-        self.totals[0] += 0.5 * math.log1p(variance_before / noise_variance)
+    def _add_gain(self, variance_before: float, noise_variance: float) -> None:
+        self.gain[0] += 0.5 * math.log1p(variance_before / noise_variance)
 
 
 class OnDemandEngine(Engine):

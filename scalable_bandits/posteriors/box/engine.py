@@ -66,7 +66,6 @@ class BoxEngine(OnDemandEngine):
         row, prior = self._solve(m, covariances(self.kernel, self._x[:m], x)[:, 0]), float(self.kernel.diagonal(x)[0])
         before = prior - float(row @ row)
         lost = not before >= 0.0  # by rounding
-        self.totals[1] += lost
         before = 0.0 if lost else before
         self._sums[m if slot < 0 else slot] += 1.0 / noise_variance, y / noise_variance
         if slot >= 0 or lost:
@@ -75,7 +74,7 @@ class BoxEngine(OnDemandEngine):
             self._factor[m, :m], self._factor[m, m] = row, np.sqrt(before + noise_variance)
             if self._appends:
                 self._inverse = appended(self._inverse, row, self._factor[m, m])
-        self._gain(before, noise_variance)
+        self._add_gain(before, noise_variance)
         self._surface = None
 
     def observe_all(self, candidates: Indices, ys: Floats, noise_variances: Floats) -> None:
@@ -89,7 +88,7 @@ class BoxEngine(OnDemandEngine):
         self._matrix[:m, :m] = covariances(self.kernel, self._x[:m], self._x[:m])
         self._factorize()
         roots = self._factor.diagonal()[:m] / np.sqrt(noise_variances)
-        self.totals[0] += float(np.log(roots).sum())  # 1/2 log(1 + s^2 / noise) of each, given those before
+        self.gain[0] += float(np.log(roots).sum())  # 1/2 log(1 + s^2 / noise) of each, given those before
         self._surface = None
 
     @property

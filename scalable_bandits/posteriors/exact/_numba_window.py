@@ -84,8 +84,7 @@ def apply(column, rows, rank, slot, residual, total_variance, mean, variance):
     """Update mean and variance by the covariance column of the observed point, with rank one.
 
     A variance falls by no more than it has. Where rounding would make it negative (almost no noise), the covariance is
-    reduced so that the variance becomes zero; otherwise errors would grow without bound. Returns the number of such
-    variances.
+    reduced so that the variance becomes zero; otherwise errors would grow without bound.
     """
     move = residual / total_variance
     root = math.sqrt(total_variance)
@@ -96,23 +95,17 @@ def apply(column, rows, rank, slot, residual, total_variance, mean, variance):
         for i in range(column.shape[0]):
             if not column[i] * column[i] <= variance[i] * total_variance:
                 column[i] = math.copysign(math.sqrt(variance[i]) * root, column[i])
-    floored = 0
     for i in range(column.shape[0]):
         step = column[i] / root
         mean[i] += column[i] * move
-        reduced = variance[i] - step * step
-        if reduced < 0.0:
-            reduced = 0.0
-            floored += 1
-        variance[i] = reduced
+        variance[i] = max(variance[i] - step * step, 0.0)
         if slot < 0:
             rows[rank, i] = step
-    return max(floored, beyond)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def window_observe(window, rank, slot, p, y, noise, column, rows, mean, variance):
-    """Condition on y observed at p; return its variance before that, and the number of variances set to zero.
+    """Condition on y observed at p; return its variance before that.
 
     For a new p (slot < 0) the column is the covariance of p with all candidates as the window opened.
     """
@@ -125,9 +118,9 @@ def window_observe(window, rank, slot, p, y, noise, column, rows, mean, variance
     before = max(column[p], 0.0)
     residual = y - mean[p]
     record(window, rank, slot, residual, noise + before, noise)
-    floored = apply(column, rows, rank, slot, residual, noise + before, mean, variance)
+    apply(column, rows, rank, slot, residual, noise + before, mean, variance)
     variance[p] = before * (noise / (noise + before))
-    return before, floored
+    return before
 
 
 @njit(cache=True, nogil=True)
@@ -154,25 +147,24 @@ class DenseArrays(NamedTuple):
     column: NDArray[np.float64]  # (n,) scratch space
     slots: NDArray[np.int64]  # (n,) row of each candidate in the window, -1 for none
     rank: NDArray[np.int64]  # (1,) number of rows in the window
-    totals: NDArray[np.float64]  # (2,) see `Engine`
+    gain: NDArray[np.float64]  # (1,) see `Engine`
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def dense_observe(arrays, p, y, noise):
     """Condition on one observation; returns False, and does nothing, if a new point needs a row of a full window."""
-    covariance, mean, variance, rows, gram, inverse, shift, precision, weights, column, slots, ranks, totals = arrays
+    covariance, mean, variance, rows, gram, inverse, shift, precision, weights, column, slots, ranks, gain = arrays
     slot, rank = slots[p], ranks[0]
     if slot < 0 and rank == shift.shape[0]:
         return False
     if slot < 0:
         triangle_column(covariance, p, column)
     window = WindowArrays(gram, inverse, shift, precision, weights)
-    before, floored = window_observe(window, rank, slot, p, y, noise, column, rows, mean, variance)
+    before = window_observe(window, rank, slot, p, y, noise, column, rows, mean, variance)
     if slot < 0:
         slots[p] = rank
         ranks[0] += 1
-    totals[0] += 0.5 * math.log1p(before / noise)
-    totals[1] += floored
+    gain[0] += 0.5 * math.log1p(before / noise)
     return True
 
 
@@ -188,10 +180,10 @@ def dense_observe_all(arrays, candidates, ys, noises, first):
 @njit(cache=True, nogil=True)
 def dense_play(arrays, rule, game, columns, first):
     """Play rounds from position `first` on, until the window is full; returns the number of rounds played in all."""
-    mean, variance, totals = arrays.mean, arrays.variance, arrays.totals
+    mean, variance, gain = arrays.mean, arrays.variance, arrays.gain
     index = np.empty(mean.shape[0])
     for i in range(first, game.noise.shape[0]):
-        p, y = play_round(i, mean, variance, totals[0], rule, game, columns, index)
+        p, y = play_round(i, mean, variance, gain[0], rule, game, columns, index)
         if not dense_observe(arrays, p, y, game.noise_variance):
             return i
     return game.noise.shape[0]
@@ -214,7 +206,6 @@ def tiles_observe(first, end, size, columns, rows, change, mean, variance):
     """Run `apply` on the tiles of a size from `first` to `end`; for a new p, `columns` (tiles, size) is K_l(p, .)."""
     p, slot, rank, weights, residual, before, noise = change
     column = np.empty(size)
-    floored = 0
     for k in range(first, end):
         start = k * size
         stop = min(start + size, mean.shape[0])
@@ -227,10 +218,9 @@ def tiles_observe(first, end, size, columns, rows, change, mean, variance):
         here = start <= p < stop
         if here:
             held[p - start] = before  # which has lost less to rounding
-        floored += apply(held, rows[k], rank, slot, residual, before + noise, mean[start:stop], variance[start:stop])
+        apply(held, rows[k], rank, slot, residual, before + noise, mean[start:stop], variance[start:stop])
         if here:
             variance[p] = before * (noise / (noise + before))
-    return floored
 
 
 @njit(cache=True, nogil=True)

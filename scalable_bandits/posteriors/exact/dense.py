@@ -56,7 +56,7 @@ class DenseEngine(Engine):
         self.arrays = DenseArrays(
             covariance, self._mean, self._variance, np.empty((capacity, n)), np.zeros((capacity, capacity)),
             np.zeros((capacity, capacity)), np.zeros(capacity), np.zeros(capacity), np.zeros(capacity), np.empty(n),
-            np.full(n, -1), np.zeros(1, dtype=np.int64), self.totals,
+            np.full(n, -1), np.zeros(1, dtype=np.int64), self.gain,
         )  # fmt: skip
         self._factor: Floats | None = None  # (rank, n), transposed, of the covariance as the window opened
 
@@ -65,7 +65,7 @@ class DenseEngine(Engine):
         for held, room in zip(self.arrays, arrays, strict=True):
             room[...] = held
         self.arrays = arrays
-        self._mean, self._variance, self.totals = arrays.mean, arrays.variance, arrays.totals
+        self._mean, self._variance, self.gain = arrays.mean, arrays.variance, arrays.gain
 
     @property
     def rank(self) -> int:

@@ -23,27 +23,21 @@ class KalmanArrays(NamedTuple):
     mean: NDArray[np.float64]  # (n,)
     variance: NDArray[np.float64]  # (n,)
     observed: NDArray[np.bool_]  # (n,)
-    totals: NDArray[np.float64]  # (2,) see `Engine`
+    gain: NDArray[np.float64]  # (1,) see `Engine`
     column: NDArray[np.float64]  # (n,) scratch space
 
 
 @njit(cache=True, nogil=True)
 def refresh(prior, gained, scale, variance):
-    """Compute the variances; returns the number of those that rounding made negative, which are set to zero."""
-    floored = 0
+    """Compute the variances; those that rounding makes negative are set to zero."""
     for i in range(variance.shape[0]):
-        value = prior[i, i] - scale * gained[i, i]
-        if value < 0.0:
-            value = 0.0
-            floored += 1
-        variance[i] = value
-    return floored
+        variance[i] = max(prior[i, i] - scale * gained[i, i], 0.0)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def observe(arrays, p, y, noise):
     """Condition on one observation at p."""
-    prior, gained, scales, prior_mean, deviation, mean, variance, observed, totals, column = arrays
+    prior, gained, scales, prior_mean, deviation, mean, variance, observed, gain, column = arrays
     n, scale = prior.shape[0], scales[0]
     for i in range(n):
         column[i] = prior[p, i] - scale * gained[p, i]
@@ -57,14 +51,14 @@ def observe(arrays, p, y, noise):
         deviation[i] += step * column[i]
         mean[i] = prior_mean[i] + deviation[i]
     observed[p] = True
-    totals[0] += 0.5 * math.log1p(before / noise)
-    totals[1] += refresh(prior, gained, scale, variance)
+    gain[0] += 0.5 * math.log1p(before / noise)
+    refresh(prior, gained, scale, variance)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def advance(arrays, keep, root):
     """Move the time forward: `keep` is what remains of covariances, `root` of deviations from the prior mean."""
-    prior, gained, scale, prior_mean, deviation, mean, variance, _, totals, _ = arrays
+    prior, gained, scale, prior_mean, deviation, mean, variance, _, _, _ = arrays
     scale[0] *= keep
     for i in range(mean.shape[0]):
         deviation[i] *= root
@@ -74,15 +68,15 @@ def advance(arrays, keep, root):
             for j in range(gained.shape[1]):
                 gained[i, j] *= scale[0]
         scale[0] = 1.0
-    totals[1] += refresh(prior, gained, scale[0], variance)
+    refresh(prior, gained, scale[0], variance)
 
 
 @njit(cache=True, nogil=True)
 def play(arrays, keep, root, rule, game, columns):
     """Play rounds."""
-    mean, variance, totals = arrays.mean, arrays.variance, arrays.totals
+    mean, variance, gain = arrays.mean, arrays.variance, arrays.gain
     index = np.empty(mean.shape[0])
     for i in range(game.noise.shape[0]):
-        p, y = play_round(i, mean, variance, totals[0], rule, game, columns, index)
+        p, y = play_round(i, mean, variance, gain[0], rule, game, columns, index)
         observe(arrays, p, y, game.noise_variance)
         advance(arrays, keep, root)

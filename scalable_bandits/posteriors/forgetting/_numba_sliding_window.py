@@ -24,7 +24,7 @@ class SlidingArrays(NamedTuple):
     prior_variance: NDArray[np.float64]  # (n,)
     mean: NDArray[np.float64]  # (n,)
     variance: NDArray[np.float64]  # (n,)
-    totals: NDArray[np.float64]  # (2,) see `Engine`
+    gain: NDArray[np.float64]  # (1,) see `Engine`
     carry: NDArray[np.float64]  # (c,) scratch space
     gone: NDArray[np.float64]  # (n,) scratch space
 
@@ -89,7 +89,7 @@ def append(arrays, p, y, noise_variance, prior_row):
 
     Means and variances are computed anew from the rows.
     """
-    upper, rows, solved, held, values, noise, counts, prior_mean, prior_variance, mean, variance, totals, _, _ = arrays
+    upper, rows, solved, held, values, noise, counts, prior_mean, prior_variance, mean, variance, total, _, _ = arrays
     count, n = counts[0], rows.shape[1]
     held[count], values[count], noise[count] = p, y, noise_variance
     own, weights = rows[count], upper[:, count]
@@ -118,10 +118,9 @@ def append(arrays, p, y, noise_variance, prior_row):
         if not reduced >= 0.0:  # a variance falls by no more than it has, as in `_numba_window.apply`
             own[i] = math.copysign(math.sqrt(max(variance[i], 0.0)), own[i])
             reduced = 0.0
-            totals[1] += 1.0
         mean[i] += solved[count] * own[i]
         variance[i] = reduced
-    totals[0] = gain
+    total[0] = gain
     counts[0] += 1
 
 
@@ -131,13 +130,13 @@ def play(arrays, window, gram, rule, game, columns, first):
 
     Returns the number of rounds played in all.
     """
-    mean, variance, totals, count = arrays.mean, arrays.variance, arrays.totals, arrays.count
+    mean, variance, gain, count = arrays.mean, arrays.variance, arrays.gain, arrays.count
     index = np.empty(mean.shape[0])
     for i in range(first, game.noise.shape[0]):
         if count[0] == window:
             drop(arrays)
         elif count[0] == arrays.held.shape[0]:
             return i
-        p, y = play_round(i, mean, variance, totals[0], rule, game, columns, index)
+        p, y = play_round(i, mean, variance, gain[0], rule, game, columns, index)
         append(arrays, p, y, game.noise_variance, gram[p])
     return game.noise.shape[0]

@@ -75,12 +75,9 @@ def fit(arrays, gram):
             variance[i] -= row[i] * row[i]
         gain += math.log(side)
         count += 1
-    floored = 0
     for i in range(n):
-        if variance[i] < 0.0:
-            variance[i] = 0.0
-            floored += 1
-    return gain, floored
+        variance[i] = max(variance[i], 0.0)
+    return gain
 
 
 @njit(cache=True, nogil=True)
@@ -100,7 +97,7 @@ def play(arrays, gram, rule, game, columns, first, gain, age_fade, fade):
                 count += precision[arm] > 0.0
             if count > arrays.rows.shape[0]:
                 return i
-            gain, _ = fit(arrays, gram)
+            gain = fit(arrays, gram)
         p, y = play_round(i, mean, variance, gain, rule, game, columns, index)
         observe(arrays, now, p, y, game.noise_variance)
         now = fade

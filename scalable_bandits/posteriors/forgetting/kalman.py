@@ -62,7 +62,7 @@ class KalmanEngine(ForgettingEngine):
         kernel.fill(points, points, prior)
         self.arrays = KalmanArrays(
             prior, np.zeros((n, n)), np.ones(1), prior_mean.copy(), np.zeros(n), self._mean, self._variance,
-            np.zeros(n, dtype=np.bool_), self.totals, np.empty(n),
+            np.zeros(n, dtype=np.bool_), self.gain, np.empty(n),
         )  # fmt: skip
         # Observed points of positive prior variance; those of them that are independent, and the factor of their K.
         self._basis = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty((0, 0))
@@ -111,7 +111,7 @@ class KalmanEngine(ForgettingEngine):
     def extended(self, points: Floats, prior_mean: Floats) -> KalmanEngine:
         engine, n = KalmanEngine(self.kernel, points, prior_mean), self.size
         held, grown = self.arrays, engine.arrays
-        grown.scale[:], grown.totals[:], grown.observed[:n] = held.scale, held.totals, held.observed
+        grown.scale[:], grown.gain[:], grown.observed[:n] = held.scale, held.gain, held.observed
         grown.gained[:n, :n], grown.deviation[:n] = held.gained, held.deviation
         at, weights, _ = self._interpolation(points[n:])
         rows = weights.T @ held.gained[at]

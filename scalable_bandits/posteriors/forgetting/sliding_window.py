@@ -62,7 +62,7 @@ class SlidingWindowEngine(ForgettingEngine):
         n, numbers = self.size, np.zeros(capacity, dtype=np.int64)
         self.arrays = SlidingArrays(
             np.zeros((capacity, capacity)), np.empty((capacity, n)), np.empty(capacity), numbers, np.empty(capacity),
-            np.empty(capacity), np.array([count]), *self._prior, self._mean, self._variance, self.totals,
+            np.empty(capacity), np.array([count]), *self._prior, self._mean, self._variance, self.gain,
             np.empty(capacity), np.empty(n),
         )  # fmt: skip
 
@@ -118,5 +118,4 @@ class SlidingWindowEngine(ForgettingEngine):
         held = (each[: self.count].tolist() for each in (arrays.held, arrays.values, arrays.noise))
         for observation in zip(*held, strict=True):
             grown.observe(*observation)
-        grown.totals[1] = self.totals[1]
         return grown

@@ -39,7 +39,6 @@ class WeightedFit(NamedTuple):
     rows: Floats  # (m, n) V
     solved: Floats  # (m,) L^-1 Q^(-1/2) b
     gain: float  # information gain, 1/2 log det B, in nats
-    floored: int  # variances that were set to zero because rounding made them negative
 
 
 class WeightedEngine(ForgettingEngine):
@@ -93,9 +92,9 @@ class WeightedEngine(ForgettingEngine):
 
     def _fit_by_rows(self, arms: Indices) -> WeightedFit:
         """Compute the posterior by the compiled function, which has room for so many arms."""
-        gain, floored = numba_weighted.fit(self.arrays, self.gram)
+        gain = numba_weighted.fit(self.arrays, self.gram)
         m, arrays = len(arms), self.arrays
-        return WeightedFit(arms, arrays.lower[:m, :m], arrays.rows[:m], arrays.solved[:m], gain, floored)
+        return WeightedFit(arms, arrays.lower[:m, :m], arrays.rows[:m], arrays.solved[:m], gain)
 
     def _fit_at_once(self, arms: Indices) -> WeightedFit:
         """Compute the posterior by LAPACK."""
@@ -107,19 +106,13 @@ class WeightedEngine(ForgettingEngine):
         solved = solve_triangular(lower, arrays.weighted[arms] / root, lower=True, check_finite=False)
         np.add(arrays.prior_mean, solved @ rows, out=arrays.mean)
         np.subtract(arrays.prior_variance, np.einsum("ij,ij->j", rows, rows), out=arrays.variance)
-        floored = int((arrays.variance < 0.0).sum())
         np.maximum(arrays.variance, 0.0, out=arrays.variance)
-        return WeightedFit(arms, lower, rows, solved, float(np.log(lower.diagonal()).sum()), floored)
+        return WeightedFit(arms, lower, rows, solved, float(np.log(lower.diagonal()).sum()))
 
     @property
     def information_gain(self) -> float:
         """Information gain of the weighted observations, 1/2 log det B, in nats."""
         return self._fitted().gain
-
-    @property
-    def floored(self) -> int:
-        """Number of variances of the present posterior that were set to zero because rounding made them negative."""
-        return self._fitted().floored
 
     def mean(self) -> Floats:
         self._fitted()

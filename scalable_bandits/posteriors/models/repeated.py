@@ -44,7 +44,7 @@ class ConditionedEngine(Engine):
         self._residual, self._before = float(averages[0]) - float(mean[0]), float(variance[0])
         self._noise = float(noise_variances[0])
         self._total = self._noise + self._before
-        self.totals = engine.totals
+        self.gain = engine.gain
 
     @cached_property
     def _column(self) -> Floats:

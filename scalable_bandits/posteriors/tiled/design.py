@@ -233,7 +233,7 @@ class DesignEngine(Engine):
             before = float(self._pool.variance[position])
             self._pool.condition(position, noise_variance)
         self._new.append((candidate, noise_variance))
-        self._gain(before, noise_variance)
+        self._add_gain(before, noise_variance)
 
     @blas.one_thread
     def _fold(self) -> None:

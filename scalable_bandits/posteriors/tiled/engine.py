@@ -76,8 +76,7 @@ class TiledEngine(Engine):
         return ShardedTiles(self.kernel, points, prior_mean, space, self._executor)
 
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
-        self._gain(self._tiles.observe(int(self._position[candidate]), y, noise_variance), noise_variance)
-        self.totals[1] = self._tiles.floored
+        self._add_gain(self._tiles.observe(int(self._position[candidate]), y, noise_variance), noise_variance)
 
     def mean(self) -> Floats:
         return self._tiles.moments(slice(None))[0][self._position]

@@ -32,7 +32,7 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.engine import Acquisition, choose, finalists
 from scalable_bandits.posteriors.exact.window import PointPosterior
 from scalable_bandits.posteriors.placement import Call, Executor, Shards, made
-from scalable_bandits.posteriors.state import State, arrays, copied
+from scalable_bandits.posteriors.state import State, copied
 from scalable_bandits.posteriors.tiled import tiles as tiling
 from scalable_bandits.posteriors.tiled.ordering import GroupMaxima, shard_edges, tile_order
 from scalable_bandits.posteriors.tiled.tiles import Tiles
@@ -41,7 +41,7 @@ from scalable_bandits.spaces import FiniteSpace, Indices, Mask
 BY_TILE = ("window_rows",)  # entries of the state whose first dimension is that of the tiles
 BY_CANDIDATE = ("mean", "variance")  # entries whose first dimension is that of the candidates
 ROWS = "folded_rows."  # prefix of the entries with the folded rows, one for each tile
-OF_A_SHARD = (*BY_TILE, *BY_CANDIDATE, "floored")  # entries that differ between shards, besides the folded rows
+OF_A_SHARD = (*BY_TILE, *BY_CANDIDATE)  # entries that differ between shards, besides the folded rows
 
 
 class Finalist(NamedTuple):
@@ -57,7 +57,6 @@ class Answer(NamedTuple):
 
     finalists: list[Finalist]
     group_maxima: GroupMaxima
-    floored: int  # number of floored variances since the last rebuild
 
 
 _in_process: weakref.WeakValueDictionary[bytes, TilesShard] = weakref.WeakValueDictionary()  # one of each space
@@ -95,10 +94,6 @@ class TilesShard(Tiles):
         self._observed.restore(collapsed)
         self._rebuild()
 
-    def _rebuild(self) -> None:
-        super()._rebuild()
-        self.floored = 0  # the coordinator counts those before the rebuild
-
     def find_finalists(self, acquisition: Acquisition, allowed: NDArray[np.uint8] | None, salt: int) -> Answer:
         """Compute the index of the candidates held here, and find the finalists.
 
@@ -116,15 +111,11 @@ class TilesShard(Tiles):
         best = finalists(self.index[where], salt, self._numbers[where])
         best = best + where.start if isinstance(where, slice) else where[best]
         found = [Finalist(p, float(self.index[p]), self.point_posterior(p)) for p in best.tolist()]
-        return Answer(found, self.group_maxima(), self.floored)
+        return Answer(found, self.group_maxima())
 
     def positions_here(self, positions: Indices) -> Indices:
         """Return those of the positions that are held here."""
         return positions[(positions >= self.held_span.start) & (positions < self.held_span.stop)]
-
-    def count_floored(self) -> int:
-        """Return the number of floored variances here since the last rebuild."""
-        return self.floored
 
     def rows_at_here(self, positions: Indices) -> Floats:
         """Return `rows_at` of the positions held here, side by side, (k, height + rank)."""
@@ -190,7 +181,6 @@ def shard_state(state: State, first: int, stop: int) -> State:
     return {
         **{name: value for name, value in state.items() if not name.startswith(ROWS)},
         **{name: state[name][span] for name in BY_CANDIDATE}, **{name: state[name][first:stop] for name in BY_TILE},
-        **arrays(floored=0),
         **{f"{ROWS}{tile}": state[f"{ROWS}{tile}"] for tile in range(first, stop)},
     }  # fmt: skip
 
@@ -199,7 +189,7 @@ def joined_state(states: Sequence[State]) -> State:
     """Join the states (...,) of all shards, in the order of their tiles."""
     joined = {name: np.concatenate([state[name] for state in states]) for name in (*BY_CANDIDATE, *BY_TILE)}
     rows = {name: value for state in states for name, value in state.items() if name.startswith(ROWS)}
-    return {**joined, **rows, **arrays(floored=sum(int(state["floored"]) for state in states))}
+    return {**joined, **rows}
 
 
 class ShardedTiles(Tiles):
@@ -229,7 +219,6 @@ class ShardedTiles(Tiles):
         self._shards: Shards[TilesShard] = executor.shards(
             self._source, len(self._every_shard), f"tiles of {self.size} candidates"
         )
-        self._floored_before = 0  # floored variances before the last rebuild, after which shards count from 0
         self._group_maxima: list[GroupMaxima] | None = None  # answer of each shard, until the next change
         self._finalist: Finalist | None = None  # the best finalist, until the next observation or fold
 
@@ -279,7 +268,6 @@ class ShardedTiles(Tiles):
         super().cache_columns(batch, folded)
 
     def fold(self) -> None:
-        self.floored = self._floored_before + sum(self._shards.ask(self._every_shard, TilesShard.count_floored))
         self._note(self._shards.tell(None, TilesShard.fold))
         self._finalist = None
         super().fold()
@@ -288,7 +276,6 @@ class ShardedTiles(Tiles):
         super()._rebuild()
         if self._can_rebuild:
             self._source.restart(None, Call(TilesShard.rebuild_from, (copied(self._observed.state()),), {}))
-            self._floored_before = self.floored
 
     def revise(self, slots: Indices, positions: Indices, weights: Floats) -> None:
         raise NotImplementedError("values are not revised in shards")
@@ -298,7 +285,6 @@ class ShardedTiles(Tiles):
     def best(self, acquisition: Acquisition, salt: int, numbers: Indices, mask: Mask | None) -> tuple[int, float]:
         allowed = None if mask is None else np.packbits(mask)
         answers = self._shards.ask(self._every_shard, TilesShard.find_finalists, acquisition, allowed, salt)
-        self.floored = self._floored_before + sum(answer.floored for answer in answers)
         self._group_maxima = [answer.group_maxima for answer in answers]
         found = [finalist for answer in answers for finalist in answer.finalists]
         indices, positions = np.array([each.index_value for each in found]), np.array([each.position for each in found])
@@ -324,12 +310,10 @@ class ShardedTiles(Tiles):
     # ---- state
 
     def state(self) -> State:
-        joined = joined_state(self._shards.ask(self._every_shard, TilesShard.state_here))
-        return {**super().state(), **joined, "floored": joined["floored"] + self._floored_before}
+        return {**super().state(), **joined_state(self._shards.ask(self._every_shard, TilesShard.state_here))}
 
     def restore(self, state: State) -> None:
         super().restore(shard_state(state, 0, 0))
         self._finalist = self._group_maxima = None
-        self.floored = self._floored_before = int(state["floored"])
         self._source.restart(copied(state))
         self._shards.renew()

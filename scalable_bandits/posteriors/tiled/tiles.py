@@ -150,8 +150,6 @@ class Tiles(Stateful):
         (n,) index as it was last computed.
     window : Window
         Small arrays of the open window.
-    floored : int
-        Number of times that rounding pushed a variance below zero, for tests and benchmarks.
     """
 
     largest_batch: ClassVar[int] = 16
@@ -168,7 +166,6 @@ class Tiles(Stateful):
         self.held_span = slice(first * TILE, min(self.stop * TILE, self.size))
         self._prior = prior_mean, kernel.diagonal(points).astype(np.float64)
         self.mean, self.variance, self.index = prior_mean.copy(), self._prior[1].copy(), self._prior[1].copy()
-        self.floored = 0
         self.window = Window(min(WINDOW, self.size))
         self._group_size = max(1, self.size // self.groups)
         self.held_tiles = self.stop - first
@@ -196,7 +193,6 @@ class Tiles(Stateful):
     STATE: ClassVar[tuple[StateEntry, ...]] = (
         _held_part("mean"),
         _held_part("variance"),
-        number("floored", int),
         number("_height", int),
         array("_window_rows", "(tiles, rank, tile_size)", used=("held_tiles", "window.rank")),
         number("_can_rebuild", bool),
@@ -241,13 +237,10 @@ class Tiles(Stateful):
         window.record(p, change.residual, before + noise_variance, noise_variance)
         mean, variance = self.mean[held], self.variance[held]
 
-        def update(first: int, stop: int) -> int:
-            floored: int = numba_window.tiles_observe(
-                first, stop, self.tile_size, column, self._window_rows, change, mean, variance
-            )
-            return floored
+        def update(first: int, stop: int) -> None:
+            numba_window.tiles_observe(first, stop, self.tile_size, column, self._window_rows, change, mean, variance)
 
-        self.floored += sum(self._threads.each(update, 0, self.held_tiles, TILES_A_THREAD))
+        self._threads.each(update, 0, self.held_tiles, TILES_A_THREAD)
         if slot < 0:
             self._column_cache.remove(p)
         self._observed.add(p, y, noise_variance)
