@@ -87,7 +87,7 @@ def observe(p, row, y, noise, matrices, vectors, rows, rank, fields):
     weights; `fields` (3, n) has mean, variance and column.
     """
     window = WindowArrays(matrices[0], matrices[1], vectors[0], vectors[1], vectors[2])
-    before, _ = window_observe(window, rank, row, p, y, noise, fields[2], rows, fields[0], fields[1])
+    before = window_observe(window, rank, row, p, y, noise, fields[2], rows, fields[0], fields[1])
     return 0.5 * math.log1p(before / noise)
 
 
