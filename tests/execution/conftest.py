@@ -31,6 +31,10 @@ class Messages:
     def __init__(self):
         self.sent, self.failure = [], None
 
+    def workers(self):
+        """Workers that were asked."""
+        return {worker for messages in self.sent for worker in messages}
+
     def homes(self):
         """Worker that was last asked for each shard, by the shard's number."""
         return {
