@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 
 from scalable_bandits import checks
@@ -98,6 +99,10 @@ def _from_dict(given: Mapping[str, Any]) -> Parameter:
         allowed = nearest(kind.lower(), _BY_NAME)
         checks.refuse("type", given.get("type"), f"{form} for {dict(given)}; {allowed}" if form else allowed)
     made = _BY_NAME[kind.lower()]
+    fields = [field for field in attrs.fields(made) if field.init]
+    for field in fields if given.keys() <= {"type", *(field.alias for field in fields)} else ():
+        if field.default is attrs.NOTHING and field.alias not in given:
+            checks.refuse(field.alias, "nothing", f"a value: a parameter of type {kind!r} needs one")
     return made.from_dict({**given, "type": made.__name__})
 
 
