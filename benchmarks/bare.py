@@ -13,10 +13,10 @@ import cloudpickle
 from threadpoolctl import threadpool_limits
 
 from benchmarks.stores import folder
-from scalable_bandits.posteriors.placement import Call, InProcess, LocalShards, Source
+from scalable_bandits.posteriors.placement import Call, InProcess, Shards, Source
 
 
-class Recorded(LocalShards[Any]):
+class Recorded(Shards[Any]):
     """Shards in this process; keeps what they are told and asked.
 
     Parameters
