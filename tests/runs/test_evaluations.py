@@ -301,7 +301,7 @@ class TestOnACluster:
         """
         (tmp_path / "calls").mkdir()
         gate, late = tmp_path / "gate", []
-        deadly = Deadly(tmp_path / "calls", at=beyond, gate=str(gate))
+        deadly = Deadly(tmp_path / "calls", at=near_the_best, gate=str(gate))
         with by_hand(tmp_path / "cluster", 4) as cluster:
 
             def come_late():
@@ -320,7 +320,7 @@ class TestOnACluster:
             policy = make_policy(sb.Grid([[0, 1]], 5))
             found = sb.maximize(deadly, policy, 60, on=cluster.address, parallel=2, store=tmp_path / "run")
             thread.join()
-        assert {ticket.candidate for ticket in found.failed} == {4}
+        assert {ticket.candidate for ticket in found.failed} == {1}
         assert 1 <= len(found.failed) <= 3
         assert "KilledWorker" in found.failed[0].error
         assert len(found) == 60 - len(found.failed)
@@ -419,8 +419,8 @@ def statuses(client):
     return {address: found["status"] for address, found in client.scheduler_info(n_workers=-1)["workers"].items()}
 
 
-def beyond(x):
-    return x[0] > 0.9
+def near_the_best(x):  # which is asked for among the first, in whatever order values come
+    return abs(x[0] - 0.3) < 0.1
 
 
 def never(x):
