@@ -117,7 +117,7 @@ def list_policies(app, docname, source):
     if docname != "api/policies":
         return
     found = vars(import_module("scalable_bandits.policies"))
-    names = [name for name, kind in found.items() if hasattr(kind, "STATE") and name != "Policy"]
+    names = [name for name, kind in found.items() if hasattr(kind, "ask") and name != "Policy"]
     line = ".. autoclass:: scalable_bandits.EVERY_POLICY\n"
     source[0] = source[0].replace(line, "".join(line.replace("EVERY_POLICY", name) for name in names))
 

@@ -96,23 +96,23 @@ def belief(evidence):
 
 @njit(cache=True, nogil=True)
 def lower_bound(tally, p, allowance):
-    """Return the lower bound L_p (line D10) of the mean of f over the plays of prior p."""
+    """Return the lower bound L_p (line 10) of the mean of f over the plays of prior p."""
     return (tally.sums[p] - math.sqrt(allowance * tally.weights[p])) / tally.counts[p]
 
 
 @njit(cache=True, nogil=True)
 def balance(tally, t, y, share, std, width, allowance):
     """Regret balancing: credit the prior with the fewest plays, and reject those whose values are too low."""
-    p = pick(tally, -tally.counts)  # line D3
-    add_play(tally, p, y, width * std[p], share)  # line D7
+    p = pick(tally, -tally.counts)  # line 3
+    add_play(tally, p, y, width * std[p], share)  # line 7
     playing, highest = np.flatnonzero(tally.playing), -np.inf
     for q in playing:
-        if tally.counts[q] == 0.0:  # line D9
+        if tally.counts[q] == 0.0:  # line 9
             return
         highest = max(highest, lower_bound(tally, q, allowance))
     for q in playing:
         upper = lower_bound(tally, q, allowance) + tally.slacks[q] / tally.counts[q]
-        if upper < highest:  # line D11
+        if upper < highest:  # line 11
             reject(tally, q, t, highest, upper)
 
 
