@@ -60,7 +60,8 @@ class Programs:
     def __init__(self, command: Command, timeout: float | None = None):
         self._command, self._timeout = command, timeout
         self.shield: Callable[[], AbstractContextManager[None]] = nullcontext
-        self._running: list[subprocess.Popen[bytes]] = []  # changed by single operations, which no thread divides
+        self._running: list[subprocess.Popen[bytes]] = []
+        self._guard = threading.Lock()
         self._ended = False
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -94,7 +95,7 @@ class Programs:
                 end([process])
                 raise
             finally:
-                self._running.remove(process)
+                self._discard(process)
         if process.returncode:
             raise CommandFailed(f"{_reason(process.returncode)}\n{_tail(errors)}".rstrip())
         return self._command.value(output, errors)
@@ -108,20 +109,27 @@ class Programs:
                     words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
                     start_new_session=True,
                 )  # fmt: skip
-                self._running.append(process)
+                with self._guard:
+                    self._running.append(process)
                 if self._ended:
                     end([process])
         except KeyboardInterrupt:
             self.end_calls()
             with process:  # closes its pipes
-                self._running.remove(process)
+                self._discard(process)
             raise
         return process
+
+    def _discard(self, process: subprocess.Popen[bytes]) -> None:
+        with self._guard:
+            self._running.remove(process)
 
     def end_calls(self) -> None:
         """End all programs, and any that is still started."""
         self._ended = True
-        end(list(self._running))
+        with self._guard:
+            running = list(self._running)
+        end(running)
 
 
 def _ends_of_output(process: subprocess.Popen[bytes], timeout: float | None) -> tuple[str, str]:
