@@ -7,14 +7,13 @@ from scalable_bandits.plots.beliefs import prior_timeline as prior_timeline
 from scalable_bandits.plots.curves import coverage as coverage
 from scalable_bandits.plots.curves import regret_curves as regret_curves
 from scalable_bandits.plots.curves import scaling as scaling
-from scalable_bandits.plots.curves import scaling_figure as scaling_figure
 from scalable_bandits.plots.curves import scaling_panels as scaling_panels
 from scalable_bandits.plots.curves import time_per_round as time_per_round
 from scalable_bandits.plots.figures import Played as Played
-from scalable_bandits.plots.figures import cover_figure as cover_figure
-from scalable_bandits.plots.figures import growth_figure as growth_figure
+from scalable_bandits.plots.figures import cover_panels as cover_panels
+from scalable_bandits.plots.figures import growth_panels as growth_panels
 from scalable_bandits.plots.figures import partition as partition
-from scalable_bandits.plots.figures import study_figure as study_figure
+from scalable_bandits.plots.figures import study_panels as study_panels
 from scalable_bandits.plots.style import COLOURS as COLOURS
 from scalable_bandits.plots.tuning import history as history
 from scalable_bandits.plots.tuning import importance as importance

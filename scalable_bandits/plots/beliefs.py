@@ -13,7 +13,8 @@ from scalable_bandits import checks
 from scalable_bandits.analysis import case_of, index_of, lattice, plays_over_rounds
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments import Environment
-from scalable_bandits.plots.style import COLOURS, axes, plain, rows, star, tidy
+from scalable_bandits.plots.arrangement import axes
+from scalable_bandits.plots.style import COLOURS, plain, rows, star, tidy
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.runs.trajectory import Trajectory
@@ -271,7 +272,7 @@ def prior_timeline(policy: Policy, run: Trajectory | None = None, ax: Axes | Non
         Trajectory of the policy from round 1 on, from which the choices of priors are reconstructed. Default: none, and
         bars without dark parts.
     ax
-        Axes to draw on. Default: those of a new figure.
+        Axes to draw on, cleared if something is drawn there. Default: those of a new figure.
 
     Raises
     ------
@@ -293,7 +294,7 @@ def prior_timeline(policy: Policy, run: Trajectory | None = None, ax: Axes | Non
         checks.refuse("policy", "0 rounds", "a policy after at least one round")
     used, replayed = (None, policy) if run is None else plays_over_rounds(policy, run)
     names = [prior.name for prior in replayed.priors]
-    ax = axes(ax, (6.4, 1.4 + 0.38 * len(names)))
+    ax = axes(ax, (6.4, 1.4 + 0.38 * len(names)), alone=True)
     rounds, plays = replayed.rounds, np.array(list(replayed.plays.values()), dtype=np.float64)
     edges = np.unique(np.linspace(0, rounds, min(BINS, rounds) + 1).astype(int))
     for row, name in enumerate(names):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from scalable_bandits import analysis, checks
@@ -15,7 +15,8 @@ from scalable_bandits.analysis import DECADE, Coverage, Times, exponent, horizon
 from scalable_bandits.analysis.curves import BEST, REGRET, Curve, case_of, policies_of, totals
 from scalable_bandits.analysis.exponents import MISFIT, spaced
 from scalable_bandits.checks import Floats
-from scalable_bandits.plots.style import COLOURS, POINTS, axes, legend, line, logarithmic, panels, plain, rows, tidy
+from scalable_bandits.plots.arrangement import AxesArray, axes, heading, panels
+from scalable_bandits.plots.style import COLOURS, POINTS, legend, line, logarithmic, plain, rows, tidy
 from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.spaces import Indices
 
@@ -373,7 +374,9 @@ def _thinned(one: Curve, points: int = 300) -> Curve:
     return one._replace(x=one.x[picked], values=one.values[:, picked])
 
 
-def scaling_figure(result: xarray.Dataset, expected: Expected | None = None) -> Figure:
+def scaling_panels(
+    result: xarray.Dataset, expected: Expected | None = None, ax: Axes | Sequence[Axes] | AxesArray | None = None
+) -> AxesArray:
     """Draw how regret, time and memory of a study grow over rounds and along its axes, a row for each case.
 
     Parameters
@@ -382,29 +385,39 @@ def scaling_figure(result: xarray.Dataset, expected: Expected | None = None) -> 
         Result of `Study.run` or `Study.open`.
     expected
         Exponents of the theory, by "round" or axis, then by quantity, then by policy.
+    ax
+        Array or sequence of axes, one for each panel, cleared if something is drawn there; or axes whose place is
+        divided into the panels. Default: those of a new figure, with a title.
+
+    Returns
+    -------
+    ndarray
+        Axes (n,) of the panels.
+
+    Raises
+    ------
+    ValueError
+        If the study has nothing that grows: no axis of numbers, a single horizon, and no times.
     """
-    drawn = scaling_panels(result)
-    rows: dict[str, list[tuple[str, str]]] = {}
-    for case, quantity, over in drawn:
-        rows.setdefault(case, []).append((quantity, over))
-    columns = max(map(len, rows.values()), default=1)
-    shape = max(len(rows), 1), columns
-    figure, boxes = panels(shape, (4.9 * columns, 4.0 * shape[0] + 0.6))
-    for row, (case, pairs) in zip(boxes, rows.items(), strict=False):
-        for ax, (quantity, over) in zip(row, pairs, strict=False):
-            scaling(result, quantity, over, case, ax, expected=(expected or {}).get(over, {}).get(quantity))
-            ax.set_title(case if len(rows) > 1 else "", fontsize=10)
-            legend(ax, title="exponent [95 % interval]", title_fontsize=8.5)
-        for ax in row[len(pairs) :]:
-            ax.set_visible(False)
+    drawn = growing(result)
+    if not drawn:
+        allowed = "a study with an axis of numbers, several horizons or times"
+        checks.refuse("result", f"study {result.attrs.get('study')!r}", allowed)
+    rows = Counter(case for case, _, _ in drawn)
+    boxes, figure = panels(ax, list(rows.values()), (4.9, 4.2))
+    for one, (case, quantity, over) in zip(boxes, drawn, strict=True):
+        scaling(result, quantity, over, case, one, expected=(expected or {}).get(over, {}).get(quantity))
+        if len(rows) > 1:
+            one.set_title(case, fontsize=10)
+        legend(one, title="exponent [95 % interval]", title_fontsize=8.5)
     count = result.sizes["replicate"]
     note = f"mean and all of {count} runs, bootstrap intervals over runs" if count > 1 else "one run"
-    figure.suptitle(f"{result.attrs['title']}\n{note}; grey: expected slope", fontsize=11)
-    return figure
+    heading(figure, f"{result.attrs['title']}\n{note}; grey: expected slope")
+    return boxes
 
 
-def scaling_panels(result: xarray.Dataset) -> list[tuple[str, str, str]]:
-    """Return what a study has to be drawn: case, quantity and axis of each panel.
+def growing(result: xarray.Dataset) -> list[tuple[str, str, str]]:
+    """Return what of a study is drawn by `scaling_panels`: case, quantity and axis of each panel, case by case.
 
     Parameters
     ----------
@@ -416,7 +429,8 @@ def scaling_panels(result: xarray.Dataset) -> list[tuple[str, str, str]]:
     if along := list(numeric_axes(result)):  # over the axes instead
         measured = [q for q in QUANTITIES if q in result and np.isfinite(result[q].values).any()]
         wanted = [(quantity, axis) for axis in along for quantity in ("regret", *measured)]
-    found: dict[tuple[str, str, str], Any] = {}
+    found: dict[str, list[tuple[str, str, str]]] = {}
     for quantity, over in wanted:
-        found |= {(one.case, quantity, over): None for one in analysis.curves(result, quantity, over) if len(one.x) > 1}
-    return list(found)
+        for case in dict.fromkeys(one.case for one in analysis.curves(result, quantity, over) if len(one.x) > 1):
+            found.setdefault(case, []).append((case, quantity, over))
+    return [panel for case in found.values() for panel in case]

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments import Environment
+from scalable_bandits.plots.arrangement import AxesArray, axes, heading, panels, rows_of
 from scalable_bandits.plots.beliefs import function_at, prior_histogram
 from scalable_bandits.plots.curves import FEW, regret_curves
-from scalable_bandits.plots.style import COLOURS, POINTS, STYLES, axes, logarithmic, panels, replicates, tidy
+from scalable_bandits.plots.style import COLOURS, POINTS, STYLES, logarithmic, replicates, tidy
 from scalable_bandits.policies import PiGPUCB
 from scalable_bandits.spaces import Indices
 
@@ -27,36 +27,38 @@ SHADE, EDGE = (0.0, 0.447, 0.698), "#00446b"  # fill colour of cells (RGB), and 
 PIXELS = 120  # per side of the image of f on a box
 
 
-def study_figure(result: xarray.Dataset) -> Figure:
+def study_panels(result: xarray.Dataset, ax: Axes | Sequence[Axes] | AxesArray | None = None) -> AxesArray:
     """Draw the regret curves of a study, one panel per case; a second one shows the priors used, if there are any.
 
     Parameters
     ----------
     result
         Result of a study, as `Study.run` and `Study.open` return it.
+    ax
+        Array or sequence of axes, one for each panel, cleared if something is drawn there; or axes whose place is
+        divided into the panels. Default: those of a new figure, with a title.
+
+    Returns
+    -------
+    ndarray
+        Axes (n,) of the panels.
     """
     cases = [str(case) for case in result["case"].values]
     drawn = [(case, draw) for case in cases for draw in (regret_curves, prior_histogram)[: 1 + ("plays" in result)]]
-    columns = min(2, len(drawn))
-    rows = -(-len(drawn) // columns)
-    beside = columns * rows == len(drawn)  # no empty panel has room for the legend
-    figure, axes = panels((rows, columns), (5.2 * columns + 1.2 * beside, 3.7 * rows + 0.5))
-    for ax, (case, draw) in zip(axes.flat, drawn, strict=False):
-        draw(result, case, ax)
-        ax.set_title(case if len(cases) > 1 else "", fontsize=10)
-    handles, labels = axes.flat[0].get_legend_handles_labels()
-    if beside:
-        figure.legend(handles, labels, loc="outside right center", frameon=False)
-    else:
-        axes.flat[-1].set_axis_off()
-        axes.flat[-1].legend(handles, labels, loc="center", frameon=False)
+    boxes, figure = panels(ax, rows_of(len(drawn), 2), (5.2, 3.9))
+    for one, (case, draw) in zip(boxes, drawn, strict=True):
+        draw(result, case, one)
+        if len(cases) > 1:
+            one.set_title(case, fontsize=10)
     count = result.sizes["replicate"]
     spread = ", 95 % confidence band" if count >= FEW else ", each a thin line" if count > 1 else ""
-    figure.suptitle(f"{result.attrs['title']}\n{replicates(result)}{spread}", fontsize=11)
-    return figure
+    heading(figure, f"{result.attrs['title']}\n{replicates(result)}{spread}", boxes[0])
+    return boxes
 
 
-def cover_figure(played: Mapping[str, Played], title: str) -> Figure:
+def cover_panels(
+    played: Mapping[str, Played], title: str = "", ax: Axes | Sequence[Axes] | AxesArray | None = None
+) -> AxesArray:
     """Draw the covers of partitioned policies, one panel per case.
 
     Parameters
@@ -64,28 +66,35 @@ def cover_figure(played: Mapping[str, Played], title: str) -> Figure:
     played
         Policies in two dimensions after their runs, by the name of the case.
     title
-        Title above all panels.
+        Title above all panels of a new figure.
+    ax
+        Axes, as in `study_panels`. Default: those of a new figure.
+
+    Returns
+    -------
+    ndarray
+        Axes (n,) of the panels.
 
     Raises
     ------
     ValueError
-        If a space does not have two dimensions.
+        If there is no policy, or a space does not have two dimensions.
     """
-    columns = min(2, len(played))
-    rows = -(-len(played) // columns)
-    figure, axes = panels((rows, columns), (4.6 * columns + 0.4, 4.4 * rows + 0.9), "compressed")
-    for ax, (case, one) in zip(axes.flat, played.items(), strict=False):
-        partition(*one, ax)
-        cells = sum(element.split is None and element.observations > 0 for element in one.policy.cover)
-        ax.set_title(f"{case}: {cells:,} cells with data after {one.policy.rounds:,} rounds", fontsize=10)
-    for ax in axes.flat[len(played) :]:
-        ax.set_visible(False)
-    note = "grey: f; darker blue: deeper cell; larger dot: chosen more often"
-    figure.suptitle(f"{title}\n{note}", fontsize=11 if columns > 1 else 9)
-    return figure
+    if not isinstance(played, Mapping) or not played:
+        checks.refuse("played", played, "policies after their runs (`Played`) by the names of cases, at least one")
+    boxes, figure = panels(ax, rows_of(len(played), 2), (4.8, 4.8), layout="compressed")
+    for one, (case, each) in zip(boxes, played.items(), strict=True):
+        partition(*each, one)
+        cells = sum(element.split is None and element.observations > 0 for element in each.policy.cover)
+        one.set_title(f"{case}: {cells:,} cells with data after {each.policy.rounds:,} rounds", fontsize=10)
+    heading(figure, f"{title}\ngrey: f; darker blue: deeper cell; larger dot: chosen more often".lstrip())
+    return boxes
 
 
-def growth_figure(result: xarray.Dataset, rates: Callable[[str, Floats], Mapping[str, Floats]]) -> Figure:
+def growth_panels(
+    result: xarray.Dataset, rates: Callable[[str, Floats], Mapping[str, Floats]],
+    ax: Axes | Sequence[Axes] | AxesArray | None = None,
+) -> AxesArray:  # fmt: skip
     """Draw series of a study and their theoretical growth over rounds, one row per series, one column per case.
 
     Parameters
@@ -95,24 +104,30 @@ def growth_figure(result: xarray.Dataset, rates: Callable[[str, Floats], Mapping
     rates
         Function of a case and rounds (k,) that returns the theoretical rate (k,) of each series, by the name of the
         series. A rate lacks its constant: it is scaled to meet the end of the first curve.
+    ax
+        Axes, as in `study_panels`. Default: those of a new figure.
+
+    Returns
+    -------
+    ndarray
+        Axes (series, cases) of the panels.
     """
     rounds = result["round"].values
     drawn = np.unique(np.geomspace(max(len(rounds) / 1000, 1), len(rounds), POINTS).astype(int))
     cases = [str(case) for case in result["case"].values]
-    names = list(rates(cases[0], drawn.astype(np.float64)))
-    size = (3.6 * len(cases) + 1.6, 2.7 * len(names) + 0.9)
-    figure, axes = panels((len(names), len(cases)), size, sharex=True)
-    for column, case in zip(axes.T, cases, strict=True):
-        expected = rates(case, drawn.astype(np.float64))
-        for ax, name in zip(column, names, strict=True):
-            _growth(result[name].sel(case=case), drawn, expected[name], ax)
-            ax.set_ylabel(SERIES.get(name, name) if case == cases[0] else "")
+    expected = {case: rates(case, drawn.astype(np.float64)) for case in cases}
+    names = list(expected[cases[0]])
+    flat, figure = panels(ax, [len(cases)] * len(names), (3.6 if len(cases) > 1 else 5.2, 3.0))
+    boxes = flat.reshape(len(names), len(cases))
+    for row, name in zip(boxes, names, strict=True):
+        for one, case in zip(row, cases, strict=True):
+            _growth(result[name].sel(case=case), drawn, expected[case][name], one)
+        row[0].set_ylabel(SERIES.get(name, name))
+    for column, case in zip(boxes.T, cases, strict=True):
         column[0].set_title(case, fontsize=10)
         column[-1].set_xlabel("round")
-    handles, labels = axes.flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
-    figure.suptitle(f"{result.attrs['title']}\n{replicates(result)}", fontsize=11)
-    return figure
+    heading(figure, f"{result.attrs['title']}\n{replicates(result)}", flat[0])
+    return boxes
 
 
 def _growth(series: xarray.DataArray, rounds: Indices, rate: Floats, ax: Axes) -> None:

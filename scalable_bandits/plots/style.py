@@ -1,4 +1,4 @@
-"""Colours, line styles and axes that all figures share."""
+"""Colours, line styles, ticks and legends that all figures share."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatterSciNotation, MaxNLocator
-
-from scalable_bandits import checks
 
 if TYPE_CHECKING:
     import xarray
@@ -21,17 +18,6 @@ POINTS = 600  # rounds drawn per curve; more are indistinguishable on a screen
 LONGEST = 30  # characters of a name in a figure; longer names are cut
 
 
-def axes(ax: Axes | None, size: tuple[float, float] = (6.4, 4.2)) -> Axes:
-    """Return the given axes, or those of a new figure for None; refuse anything else with a ValueError."""
-    if ax is not None:
-        checks.kind("ax", ax, Axes, "matplotlib axes, or None")
-        return ax
-    import matplotlib.pyplot as plt
-
-    made: Axes = plt.subplots(figsize=size, layout="constrained")[1]
-    return made
-
-
 def tidy(ax: Axes, x: str | None = None, y: str | None = None, grid: Literal["both", "x", "y"] = "both") -> Axes:
     """Label axes where labels are given, and give them a faint grid but no upper and right border."""
     ax.set(**{f"{axis}label": label for axis, label in (("x", x), ("y", y)) if label is not None})
@@ -41,9 +27,17 @@ def tidy(ax: Axes, x: str | None = None, y: str | None = None, grid: Literal["bo
     return ax
 
 
+def inches(ax: Axes) -> tuple[float, float]:
+    """Return width and height of axes, before the figure is laid out."""
+    extent, figure = ax.get_window_extent(), ax.figure
+    assert figure is not None
+    return extent.width / figure.dpi, extent.height / figure.dpi
+
+
 def rows(ax: Axes, names: Iterable[object]) -> None:
-    """Name the rows of bars, the first at the top."""
-    labels = [plain(name) for name in names]
+    """Name the rows of bars, the first at the top; names take at most half the width."""
+    longest = max(8, int(8.0 * inches(ax)[0]))
+    labels = [plain(name, longest) for name in names]
     ax.set_yticks(range(len(labels)), labels)
     ax.set_ylim(len(labels) - 0.5, -0.5)
 
@@ -52,12 +46,6 @@ def star(ax: Axes, x: Any, y: Any, label: str | None = None) -> None:
     """Mark a point by a star."""
     ax.plot(x, y, "*", color=COLOURS[4], markersize=13, markeredgecolor="black", markeredgewidth=0.8, zorder=5,
             clip_on=False, label=label)  # fmt: skip
-
-
-def panels(shape: tuple[int, int], size: tuple[float, float], layout: str = "constrained", **options: Any) -> Any:
-    """Return a figure of a size in inches, and the axes (rows, columns) of its panels."""
-    figure = Figure(figsize=size, layout=layout, dpi=130)  # type: ignore[arg-type]
-    return figure, figure.subplots(*shape, squeeze=False, **options)
 
 
 def replicates(result: xarray.Dataset) -> str:
@@ -92,7 +80,8 @@ def ticks(ax: Axes, most: int = 9, whole: bool = False) -> None:
 def legend(ax: Axes, **options: Any) -> None:
     """Add a legend, if anything has a label, on a translucent ground: it can be read where it covers something."""
     if ax.get_legend_handles_labels()[1]:
-        ax.legend(facecolor="white", framealpha=0.75, edgecolor="none", fontsize=8.5, **options)
+        size = 8.5 if inches(ax)[0] > 2.6 else 6.5
+        ax.legend(facecolor="white", framealpha=0.75, edgecolor="none", fontsize=size, **options)
 
 
 def line(number: int) -> dict[str, Any]:
@@ -101,7 +90,7 @@ def line(number: int) -> dict[str, Any]:
     return {"color": COLOURS[place], "linestyle": STYLES[(place + lap) % len(STYLES)], "linewidth": 1.8}
 
 
-def plain(text: object) -> str:
+def plain(text: object, longest: int = LONGEST) -> str:
     """Shorten a long name and escape its dollar signs, which would start a formula in matplotlib."""
-    name = str(text)
-    return (name if len(name) <= LONGEST else f"{name[: LONGEST - 3]}...").replace("$", r"\$")
+    name, longest = str(text), min(longest, LONGEST)
+    return (name if len(name) <= longest else f"{name[: longest - 3]}...").replace("$", r"\$")

@@ -11,14 +11,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgba_array
-from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator
 
 from scalable_bandits import analysis, checks
 from scalable_bandits.analysis import NORMAL, Importance, Slice
 from scalable_bandits.analysis.parameters import played_policy
 from scalable_bandits.checks import Floats
-from scalable_bandits.plots.style import COLOURS, axes, legend, logarithmic, plain, rows, star, ticks, tidy
+from scalable_bandits.plots.arrangement import AxesArray, axes, beginnings, panels, rows_of
+from scalable_bandits.plots.style import COLOURS, LONGEST, inches, legend, logarithmic, plain, rows, star, ticks, tidy
 from scalable_bandits.policies import Policy
 from scalable_bandits.runs.result import TuningResult
 from scalable_bandits.spaces import Axis
@@ -37,12 +37,13 @@ EDGE = 0.025  # room beside the ends of a parameter, as a share of its scale
 STEPS = 40  # largest number of values of a parameter that are drawn as steps
 NEAR = 0.25  # distance from a slice, as a share of the space's sides, at which a dot has faded to a third
 FAINTEST = 0.06  # opacity below which a dot is left out
+LABEL = 2.0  # inches that the label of an axis of values takes in one line
 CHARACTERS = 18  # characters of all category labels of a panel together, above which the labels are turned
 
 
-def value_label(minimize: bool) -> str:
-    """Return the label of an axis of values."""
-    return f"value ({'smaller' if minimize else 'larger'} is better)"
+def value_label(minimize: bool, room: float = math.inf) -> str:
+    """Return the label of an axis of values, in two lines if its room, in inches, is too small for one."""
+    return f"value{' ' if room > LABEL else chr(10)}({'smaller' if minimize else 'larger'} is better)"
 
 
 class Shown(NamedTuple):
@@ -107,7 +108,7 @@ def history(found: TuningResult, ax: Axes | None = None, *, log: bool | None = N
     found
         Result of `maximize` or `minimize`.
     ax
-        Axes to draw on. Default: those of a new figure.
+        Axes to draw on, cleared if something is drawn there. Default: those of a new figure.
     log
         Flag for a logarithmic axis of values. Default: set if positive values that are minimised differ by more than a
         factor of 1000.
@@ -128,7 +129,7 @@ def history(found: TuningResult, ax: Axes | None = None, *, log: bool | None = N
     checks.kind("found", found, TuningResult, "a result of maximize or minimize")
     past = found.history()
     numbers, values = past.index.to_numpy(), past["value"].to_numpy()
-    ax = axes(ax)
+    ax = axes(ax, alone=True)
     measured = np.isfinite(values)
     if measured.any():
         _measured(numbers[measured], values[measured], found, log, ax)
@@ -141,7 +142,7 @@ def history(found: TuningResult, ax: Axes | None = None, *, log: bool | None = N
     ticks(ax, whole=True)
     place = ("upper right", 0.96) if found.minimize else ("lower right", 0.04)
     legend(ax, loc=place[0], bbox_to_anchor=(1.0, place[1]))
-    return tidy(ax, "evaluation", value_label(found.minimize))
+    return tidy(ax, "evaluation", value_label(found.minimize, inches(ax)[1]))
 
 
 def _measured(numbers: Any, values: Floats, found: TuningResult, log: bool | None, ax: Axes) -> None:
@@ -178,7 +179,7 @@ def importance(found: Policy | TuningResult | Importance, ax: Axes | None = None
     found
         Result of `maximize` or `minimize`, a policy with observations, or what `analysis.importance` returns.
     ax
-        Axes to draw on. Default: those of a new figure.
+        Axes to draw on, cleared if something is drawn there. Default: those of a new figure.
 
     Raises
     ------
@@ -187,7 +188,7 @@ def importance(found: Policy | TuningResult | Importance, ax: Axes | None = None
     """
     shares = found if isinstance(found, Importance) else analysis.importance(found)
     order = np.argsort(-shares.total, kind="stable")[:MOST_BARS]
-    ax = axes(ax, (6.4, 1.3 + 0.34 * len(order)))
+    ax = axes(ax, (6.4, 1.3 + 0.34 * len(order)), alone=True)
     bars = np.arange(len(order))
     lines: Any = {"ecolor": "black", "elinewidth": 0.9, "capsize": 2.0}
     ax.barh(bars, shares.total[order], xerr=NORMAL * shares.total_error[order], height=0.7, color=COLOURS[5],
@@ -212,7 +213,7 @@ def parallel(found: TuningResult, ax: Axes | None = None) -> Axes:
     found
         Result of `maximize` or `minimize`.
     ax
-        Axes to draw on. Default: those of a new figure.
+        Axes to draw on, cleared if something is drawn there. Default: those of a new figure.
 
     Raises
     ------
@@ -233,7 +234,7 @@ def parallel(found: TuningResult, ax: Axes | None = None) -> Axes:
     if not rows:
         checks.refuse("found", "a result without evaluations", "a result with at least one")
     parameters = space.axes
-    ax = axes(ax, (1.2 * len(parameters) + 2.6, 4.4))
+    ax = axes(ax, (1.2 * len(parameters) + 2.6, 4.4), alone=True)
     values = np.array([row.value for row in rows])
     measured = np.isfinite(values)
     shown = shown_values(values[measured], found.minimize) if measured.any() else Shown(0.0, 1.0, False)
@@ -251,18 +252,19 @@ def parallel(found: TuningResult, ax: Axes | None = None) -> Axes:
         _axis(axis, place, ax)
     for place in np.flatnonzero((heights == BELOW).any(axis=0)).tolist():
         ax.text(place + 0.05, BELOW, "none" if place < len(parameters) else "failed", va="center", fontsize=8)
-    names = [*(plain(axis.name) for axis in parameters), value_label(found.minimize)]
-    turned = max(map(len, names[:-1])) > 11
-    if not turned:
-        names[-1] = names[-1].replace(" (", "\n(")
-    ax.set_xticks(range(len(names)), names, rotation=20 if turned else 0, ha="left" if turned else "center")
+    gap = inches(ax)[0] / (len(parameters) + 0.9)  # inches between two axes
+    longest = max(len(axis.name) for axis in parameters)
+    turned = 0 if longest <= 9.5 * gap else 20 if gap > 0.5 else 45
+    names = [plain(axis.name, LONGEST if turned < 45 else 14) for axis in parameters]
+    names.append(value_label(found.minimize, 0.0 if turned != 20 else math.inf))
+    ax.set_xticks(range(len(names)), names, rotation=turned, ha="left" if turned else "center")
     ax.xaxis.tick_top()
     ax.tick_params(length=0)
     ax.set_yticks([])
     ax.spines[:].set_visible(False)
     ax.set_xlim(-0.3, len(parameters) + 0.6)
     ax.set_ylim(BELOW - 0.05 if (heights == BELOW).any() else -0.04, 1.04)
-    legend(ax, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3)
+    legend(ax, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3 if inches(ax)[0] > 4.0 else 1)
     return ax
 
 
@@ -322,10 +324,10 @@ def slices(
     found: Policy | TuningResult,
     at: Any = None,
     names: Sequence[str] | None = None,
-    figure: Figure | None = None,
+    ax: Axes | Sequence[Axes] | AxesArray | None = None,
     *,
     log: bool | None = None,
-) -> list[Axes]:
+) -> AxesArray:
     """Draw the posterior along each parameter through one point, a panel each.
 
     Each panel has the mean, a band of the central 95 %, a star at the point, and the observations as dots,
@@ -340,57 +342,42 @@ def slices(
         Point (d,), or setting (a dict), through which the slices go. Default: the recommended one.
     names
         Names of the parameters ("x0", "x1", ... on spaces without names). Default: all that exist at the point.
-    figure
-        Figure to draw on. Default: a new one.
+    ax
+        Array or sequence of axes, one for each panel, cleared if something is drawn there; or axes whose place is
+        divided into the panels. Default: those of a new figure.
     log
         Flag for a logarithmic axis of values. Default: set if positive values that are minimised differ by more than a
         factor of 1000.
 
     Returns
     -------
-    list of Axes
-        One for each parameter.
+    ndarray
+        Axes (n,), one for each parameter.
 
     Raises
     ------
     ValueError
         If `analysis.slices` raises it, or the axis cannot be logarithmic because a value is not positive.
     """
-    import matplotlib.pyplot as plt
-
     policy = played_policy(found)
     drawn = analysis.slices(found, at, names)
     if not drawn:
         checks.refuse("found", policy.space, "a space with a parameter of several values")
-    rows, columns = shape = arrangement(len(drawn))
-    figure = plt.figure(figsize=figure_size(shape), layout="constrained") if figure is None else figure
-    panels = figure.subplots(rows, columns, squeeze=False, sharey=True)
     minimize, told = policy.minimize, policy.observations
     values = np.concatenate([one.mean for one in drawn]) if told is None or not len(told.y) else told.y
     shown = values if shown_values(values, minimize, log).log else None
     low, high = _limits(drawn, minimize, shown)
-    for one, ax in zip(drawn, panels.flat, strict=False):
-        _panel(one, ax, -np.inf if shown is None else low)
-        _dots(policy, one, ax)
-    for ax in panels.flat[len(drawn) :]:
-        ax.set_axis_off()
-    if shown is not None:
-        logarithmic(panels.flat[0], "y")
-    panels.flat[0].set_ylim(low, high)
-    figure.supylabel(value_label(minimize), fontsize=10)
-    return list(panels.flat[: len(drawn)])
-
-
-def arrangement(count: int) -> tuple[int, int]:
-    """Return the numbers of rows and columns in which so many panels are arranged."""
-    columns = COLUMNS.get(count, 4 if count > 12 else 3)
-    return -(-count // columns), columns
-
-
-def figure_size(shape: tuple[int, int]) -> tuple[float, float]:
-    """Return width and height, in inches, of a figure with rows and columns of panels."""
-    rows, columns = shape
-    return (2.9 * columns + 0.6, 2.3 * rows + 0.3) if rows * columns > 1 else (5.4, 3.5)
+    columns = COLUMNS.get(len(drawn), 4 if len(drawn) > 12 else 3)
+    boxes, _ = panels(ax, rows_of(len(drawn), columns), (3.1, 2.4) if len(drawn) > 1 else (5.4, 3.5))
+    for one, panel, begins in zip(drawn, boxes, beginnings(boxes), strict=True):
+        _panel(one, panel, -np.inf if shown is None else low)
+        _dots(policy, one, panel)
+        if shown is not None:
+            logarithmic(panel, "y")
+        panel.set_ylim(low, high)
+        panel.set_ylabel(value_label(minimize, inches(panel)[1]) if begins else "")
+        panel.tick_params(axis="y", which="both", labelleft=begins)
+    return boxes
 
 
 def _limits(drawn: Sequence[Slice], minimize: bool, values: Floats | None) -> tuple[float, float]:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 SIZE = (4.7, 3.4)  # inches; a figure of this size is readable when it is shown 370 pixels wide
 LIBRARIES = ("scalable_bandits", "numpy", "scipy", "numba", "xarray", "zarr", "dask", "matplotlib")
@@ -80,14 +79,14 @@ def new_axes(width: float = SIZE[0], height: float = SIZE[1]) -> Axes:
 
 
 def picture(
-    drawn: Axes | Figure, alt: str, caption: str = "", *, image: bool = False, legend: bool = False, wide: bool = False
+    drawn: Axes, alt: str, caption: str = "", *, image: bool = False, legend: bool = False, wide: bool = False
 ) -> Picture:
-    """Embed a figure as a data URI, SVG unless `image` is set.
+    """Embed the figure of some axes as a data URI, SVG unless `image` is set.
 
     Parameters
     ----------
     drawn
-        A figure, or axes alone on their figure.
+        Axes of the figure.
     alt
         Description for readers who cannot see the figure.
     caption
@@ -102,18 +101,18 @@ def picture(
     import matplotlib
     from matplotlib.figure import Figure
 
-    figure = drawn if isinstance(drawn, Figure) else drawn.figure
-    if legend and not isinstance(drawn, Figure):
+    figure = drawn.figure
+    assert isinstance(figure, Figure)
+    if legend:
         handles, labels = drawn.get_legend_handles_labels()
         columns = 2 if max(map(len, labels), default=0) <= 22 else 1
-        assert isinstance(figure, Figure)
         height = 0.21 * -(-len(labels) // columns)
         figure.set_size_inches(SIZE[0], SIZE[1] - 0.4 + height)
         figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
     buffer, form = io.BytesIO(), "png" if image else "svg"
     with matplotlib.rc_context({"svg.hashsalt": "scalable_bandits"}):
         metadata = {"Software": None} if image else {"Date": None, "Creator": None}
-        figure.savefig(buffer, format=form, dpi=DPI, metadata=metadata)  # type: ignore[union-attr]
+        figure.savefig(buffer, format=form, dpi=DPI, metadata=metadata)
     kind = "image/png" if image else "image/svg+xml"
     return Picture(f"data:{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}", alt, caption, wide)
 

@@ -8,13 +8,12 @@ import time
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from scalable_bandits import plots
 from scalable_bandits.analysis import exponent, indexed
 from scalable_bandits.commands import command_of
+from scalable_bandits.plots.arrangement import without_pyplot
 from scalable_bandits.plots.style import COLOURS, POINTS, tidy
-from scalable_bandits.plots.tuning import arrangement, figure_size
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.posteriors.placement import is_local
@@ -59,12 +58,10 @@ def _importance(found: TuningResult) -> Picture:
 
 
 def _slices(found: TuningResult) -> Picture:
-    figure = Figure(layout="constrained")
-    panels = plots.slices(found, figure=figure)
-    shape = arrangement(len(panels))
-    figure.set_size_inches(*figure_size(shape))
+    with without_pyplot():
+        panels = plots.slices(found)
     note = "posterior along each parameter through the recommended point (star); dots: observations near"
-    return picture(figure, "Posterior along each parameter", note, wide=shape[1] > 2)
+    return picture(panels[0], "Posterior along each parameter", note, wide=len(panels) > 4 or len(panels) == 3)
 
 
 def _parallel(found: TuningResult) -> Picture:

@@ -12,6 +12,7 @@ import numpy as np
 
 from scalable_bandits import analysis, plots
 from scalable_bandits.analysis import BEST, complete, horizons_of, measure_of, present
+from scalable_bandits.plots.arrangement import without_pyplot
 from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, new_axes, picture, provenance, table
 from scalable_bandits.report.numbers import bytes_in_words, duration_in_words, estimate, interval, number
 from scalable_bandits.studies import Study, builders, files
@@ -137,7 +138,9 @@ def _published(result: xarray.Dataset) -> list[Section]:
     if study is not None and study.published is not None:
         sections.append(Section("Published results", [published_table(study, result)]))
     if study is not None and study.rates is not None:
-        drawn = picture(plots.growth_figure(result, study.rates), "Measured growth and the rates of the theory")
+        with without_pyplot():
+            axes = plots.growth_panels(result, study.rates)[0, 0]
+        drawn = picture(axes, "Measured growth and the rates of the theory")
         sections.append(Section("Rates of the theory", [Block("figures", figures=[drawn])]))
     return sections
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scalable_bandits import plots, store
 from scalable_bandits.analysis import BEST, Mean, means
+from scalable_bandits.plots.arrangement import AxesArray, without_pyplot
+from scalable_bandits.plots.curves import growing
 from scalable_bandits.policies import PiGPUCB
 from scalable_bandits.report.blocks import Report
 from scalable_bandits.report.run_page import run_report
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     import xarray
 
 GENERATOR = "scalable_bandits report"  # written into every page; only files that contain it are overwritten
+DPI = 130  # dots per inch of a study's pictures
 RESULT = "result.zarr"  # name of the dataset in a folder made by `scalable-bandits run`
 
 
@@ -99,24 +102,29 @@ def save(study: Study, result: xarray.Dataset, folder: Path, data: bool = True) 
     """Write a study's tables and figures and, if `data` is set, its result into a folder; return the files."""
     files = [folder / "table.csv", folder / "regret.png"]
     _write(files[0], Mean._fields, means(result))
-    plots.study_figure(result).savefig(files[1])
+    _draw(files[1], lambda: plots.study_panels(result))
     if data:
         files.insert(0, folder / RESULT)
         store.save(result, files[0])
-    if study.measure != BEST and plots.scaling_panels(result):
+    if study.measure != BEST and growing(result):
         files.append(folder / "scaling.png")
-        plots.scaling_figure(result, study.expected).savefig(files[-1])
+        _draw(files[-1], lambda: plots.scaling_panels(result, study.expected))
     if study.published is not None:
         files.append(folder / "published.csv")
         _write(files[-1], Comparison._fields, study.published(result))
-    if study.rates is not None:
+    if (rates := study.rates) is not None:
         files.append(folder / "growth.png")
-        plots.growth_figure(result, study.rates).savefig(files[-1])
+        _draw(files[-1], lambda: plots.growth_panels(result, rates))
     played = _partitions(study, result)
     if played:
         files.append(folder / "partition.png")
-        plots.cover_figure(played, f"{study.cover}, {study.source}").savefig(files[-1])
+        _draw(files[-1], lambda: plots.cover_panels(played, f"{study.cover}, {study.source}"))
     return files
+
+
+def _draw(file: Path, picture: Callable[[], AxesArray]) -> None:
+    with without_pyplot():
+        picture().flat[0].figure.savefig(file, dpi=DPI)
 
 
 def _write(file: Path, heading: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

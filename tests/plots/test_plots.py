@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 import xarray
+from matplotlib import pyplot as plt
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -72,8 +73,6 @@ def test_other_dimensions_are_refused():
 
 
 def test_makes_axes_where_none_are_given():
-    import matplotlib.pyplot as plt
-
     policy, function, _ = played(SPACES["grid"], 20)
     ax = plots.partition(policy, function)
     assert ax.get_xlabel() == "$x_1$"
@@ -139,14 +138,19 @@ def test_a_study_of_one_round_shows_its_points():
     assert all(low < line.get_xdata()[0] < high and line.get_marker() == "o" for line in ax.lines)
 
 
-def test_the_legend_takes_the_panel_that_is_left_over():
-    three, two = plots.study_figure(study(4)), plots.study_figure(study(4, cases=("a", "b")))
-    assert [ax.get_legend() is not None for ax in three.axes] == [False, False, False, True]
-    assert not three.axes[-1].axison
-    assert not three.legends
-    assert len(two.legends) == 1
-    assert "95 % confidence band" in three.get_suptitle()
-    assert "each a thin line" in plots.study_figure(study(2)).get_suptitle()
+def test_a_study_has_one_title_and_one_legend():
+    """On a new figure; on given axes, whose figure may have others, there is a legend only."""
+    boxes = plots.study_panels(study(4))
+    figure = boxes[0].figure
+    assert [ax.get_title() for ax in boxes] == ["a", "b", "c"]
+    assert figure.get_suptitle() == "A study\nmean of 4 replicates, 95 % confidence band"
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["one", "two"]
+    assert plots.study_panels(study(2))[0].figure.get_suptitle().endswith("each a thin line")
+    plt.close("all")
+    given = plots.study_panels(study(4), Figure().subplots(1, 3))
+    assert [ax.get_legend() is not None for ax in given] == [True, False, False]
+    assert not given[0].figure.get_suptitle()
 
 
 def test_plays_do_not_hide_the_colours_of_points():

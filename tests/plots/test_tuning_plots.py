@@ -79,7 +79,7 @@ def test_history_shows_values_that_would_hide_the_others_at_its_edge():
 
 def test_slices_have_a_panel_for_each_parameter(found):
     figure = Figure(layout="constrained")
-    axes = plots.slices(found, figure=figure)
+    axes = plots.slices(found, ax=figure.subplots())
     numbers = sb.analysis.slices(found)
     assert len(axes) == len(numbers) == len(found.best)
     by_name = {one.axis.name: (ax, one) for ax, one in zip(axes, numbers, strict=True)}
@@ -104,7 +104,7 @@ def test_slices_below_a_logarithmic_axis(mean):
     policy = sb.GPEI(sb.Box([[0, 1]]), sb.RBF(0.1), prior_mean=mean, minimize=True)
     policy.tell([[0.2], [0.4], [0.9]], [0.01, 0.02, 30.0])
     figure = Figure()
-    (ax,) = plots.slices(policy, figure=figure)
+    (ax,) = plots.slices(policy, ax=figure.subplots())
     low, high = ax.get_ylim()
     line, star = ax.lines
     assert (ax.get_yscale(), low < high, low > 0.0) == ("log", True, True)
@@ -118,7 +118,7 @@ def test_dots_fade_with_their_distance_from_a_slice():
     space = sb.Box([[0, 1], [0, 10]])
     policy = sb.GPEI(space, sb.RBF((0.3, 3.0)), noise=0.1, regularization=0.01)
     policy.tell([[0.5, 5.0], [0.2, 5.0], [0.8, 6.0], [0.1, 10.0]], [2.0, 1.0, 1.5, 0.0])
-    first, _ = plots.slices(policy, [0.5, 5.0], figure=Figure())
+    first, _ = plots.slices(policy, [0.5, 5.0], ax=Figure().subplots())
     (dots,) = [each for each in first.collections if isinstance(each, PathCollection)]
     shown = dict(zip(dots.get_offsets()[:, 0].tolist(), dots.get_facecolors()[:, 3].tolist(), strict=True))
     assert shown[0.5] == shown[0.2] == 1.0
@@ -130,7 +130,7 @@ def test_what_is_not_allowed_is_left_out_of_a_slice():
     space = sb.SearchSpace({"a": sb.Integer(1, 6), "b": sb.Integer(1, 6)}, where=lambda s: s["a"] + s["b"] < 8)
     policy = sb.GPEI(space, sb.RBF(0.5), noise=0.1, regularization=0.01)
     policy.tell({"a": 2, "b": 3}, 1.0)
-    first, second = plots.slices(policy, figure=Figure())
+    first, second = plots.slices(policy, ax=Figure().subplots())
     assert np.isnan(first.lines[0].get_ydata()).tolist() == [False] * 4 + [True] * 2
     assert np.isnan(second.lines[0].get_ydata()).tolist() == [False] * 5 + [True]
 
@@ -186,7 +186,7 @@ def test_pictures_are_drawn_without_warnings(draw, space):
 
     found = tuned(space, lambda x: 1.0, budget=3)
     drawn = draw(found)
-    figure = (drawn[0] if isinstance(drawn, list) else drawn).figure
+    figure = np.ravel(drawn)[0].figure
     figure.canvas.draw()
     assert figure.number in plt.get_fignums()
     plt.close(figure)
@@ -200,7 +200,7 @@ def test_pictures_of_arms_and_points():
     for found in (arms, listed):
         for draw in (plots.history, plots.parallel):
             draw(found, Figure().subplots()).figure.canvas.draw()
-        plots.slices(found, figure=(figure := Figure()))
+        plots.slices(found, ax=(figure := Figure()).subplots())
         figure.canvas.draw()
         with pytest.raises(ValueError, match=r"^found: got .*; allowed: a policy on a box, a grid or a search space"):
             plots.importance(found, Figure().subplots())

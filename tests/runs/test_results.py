@@ -233,7 +233,7 @@ def test_results_without_values(failures):
     assert none.table()["error"].tolist() == ["RuntimeError: no"] * failures
     figures = [Figure() for _ in range(4)]
     sb.plots.history(none, figures[0].subplots())
-    sb.plots.slices(none, figure=figures[1])
+    sb.plots.slices(none, ax=figures[1].subplots())
     sb.plots.importance(none, figures[2].subplots())
     if failures:
         sb.plots.parallel(none, figures[3].subplots())

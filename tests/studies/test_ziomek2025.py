@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from cases.measured import DATA, HAS_DATA
 
-from scalable_bandits.plots import prior_histogram, study_figure
+from scalable_bandits.plots import prior_histogram, study_panels
 from scalable_bandits.studies import Replicate, Study, ziomek2025
 
 matplotlib.use("agg")
@@ -89,8 +89,8 @@ def test_the_histogram_shows_the_shares():
         expected = toy["plays"].sel(policy=label).isel(case=0).sum("replicate").values
         np.testing.assert_allclose([bar.get_height() for bar in container], expected / expected.sum(), rtol=1e-12)
     assert [text.get_text() for text in ax.get_xticklabels()] == [str(n) for n in range(11)]
+    panels = [ax.get_ylabel() for ax in study_panels(toy)]
     matplotlib.pyplot.close("all")
-    panels = [ax.get_ylabel() for ax in study_figure(toy).axes]
     assert panels == ["cumulative regret\n(units of y)", "share of the rounds"]
 
 
