@@ -85,7 +85,7 @@ class _Watch:
         self.times, self.rounds, self.points = [time.perf_counter()], [0], [0]
         self.warm: tuple[int, float, Traffic] | None = None  # rounds, time and messages when all shards had been made
 
-    def __call__(self, count: int, /, text: str = "") -> None:
+    def __call__(self, count: int, /) -> None:
         self.times.append(time.perf_counter())
         self.rounds.append(self.rounds[-1] + count)
         self.points.append(distinct(self._policy))

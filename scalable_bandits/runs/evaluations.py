@@ -341,6 +341,11 @@ class Evaluating:
         """Number of evaluations that have ended, those of earlier processes included."""
         return self._policy.rounds + self._policy.failures - self._evaluations.earlier
 
+    @property
+    def in_flight(self) -> int:
+        """Number of evaluations that have begun and not ended."""
+        return len(self._in_flight)
+
     def __iter__(self) -> Generator[Ticket]:
         try:
             while True:

@@ -292,12 +292,15 @@ class Tuning:
             if loop.ended and last is not None and last.call != 0:  # a run that a rule ended before does not go on
                 self._show(last, loop)
             shown = wanted() if self.progress is None else self.progress
-            bar = progress_bar(shown, type(self.policy).__name__, plan.budget, loop.ended, executor.dashboard)
+            bar = progress_bar(
+                shown, type(self.policy).__name__, plan.budget, loop.ended, executor.dashboard,
+                text=lambda: self._words(loop),
+            )  # fmt: skip
             try:
                 with bar as advance, closing(iter(loop)) as tickets:
                     for ticket in tickets:
                         self._count(ticket)
-                        advance(1, "" if self._best is None else f"best {self._best.y:.6g}")
+                        advance(1)
                         with ForkedChildrenEnd():
                             self._show(ticket, loop, self.callbacks)
             except KeyboardInterrupt:
@@ -308,6 +311,11 @@ class Tuning:
                 if program is not None:
                     program.end_calls()
         return self._result(evaluations, loop, interrupts.over)
+
+    def _words(self, loop: Evaluating) -> str:
+        """Return what the progress bar says of the evaluations."""
+        words = [f"{loop.in_flight} in flight"] if loop.in_flight else []
+        return ", ".join(words if self._best is None else [*words, f"best {self._best.y:.6g}"])
 
     def _count(self, ticket: Ticket) -> None:
         """Update the best evaluation by one that has ended."""

@@ -313,7 +313,7 @@ class Meter:
         self._traffic = traffic.messages, traffic.sent, traffic.received
         self._last = time.perf_counter()
 
-    def advance(self, count: int, /, text: str = "") -> None:
+    def advance(self, count: int, /) -> None:
         """Count rounds, when they have been played."""
         before, self._last = self._last, time.perf_counter()
         seconds = max((self._last - before) / count, 10.0**SMALLEST) if count else 0.0
