@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from scalable_bandits import analysis as analysis
     from scalable_bandits import plots as plots
     from scalable_bandits.execution import ClusterError as ClusterError
+    from scalable_bandits.report.watched_page import watch as watch
     from scalable_bandits.runs.recording import record as record
     from scalable_bandits.status import check as check
     from scalable_bandits.store import ObservationStore as ObservationStore
@@ -90,6 +91,7 @@ _LATE = {
     "check": "status",
     "copy": "store.copying",
     "record": "runs.recording",
+    "watch": "report.watched_page",
     "ClusterError": "execution",
     "StudyIncomplete": "studies",
     "analysis": "",  # a module itself

@@ -84,20 +84,25 @@ def rate_text(rate: float, unit: str = "") -> str:
 
 
 def time_text(seconds: float) -> str:
-    """Write a duration in hours, minutes and seconds.
+    """Write a duration in seconds or, from a minute on, in hours, minutes and seconds.
 
     Examples
     --------
-    >>> time_text(67.8), time_text(200_000.0)
-    ('0:01:07', '2 days, 7:33:20')
+    >>> time_text(12.3), time_text(67.8), time_text(200_000.0)
+    ('12 s', '0:01:07', '2 days, 7:33:20')
     """
-    return str(timedelta(seconds=int(seconds)))
+    return f"{int(seconds)} s" if seconds < 60.0 else str(timedelta(seconds=int(seconds)))
 
 
 def wanted() -> bool:
     """Return whether standard error is a terminal, or this is a notebook."""
     console = _console()
     return console.is_terminal or console.is_jupyter
+
+
+def in_notebook() -> bool:
+    """Return whether this process runs the cells of a notebook."""
+    return _console().is_jupyter
 
 
 @contextmanager
@@ -263,9 +268,16 @@ class LiveOutput:
             self._thread.join()
             self._update()
 
+    def _ipython_display_(self) -> None:
+        """Show nothing more where it is the last value of a cell."""
+
     def _run(self) -> None:
-        while not self._stopped.wait(self._seconds) and self._update():
-            pass
+        pause = self._seconds
+        while not self._stopped.wait(pause):
+            used = time.thread_time()
+            if not self._update():
+                return
+            pause = max(self._seconds, 4.0 * (time.thread_time() - used))  # at most a fifth of a core
 
     def _update(self) -> bool:
         """Show the next frame; return whether there was one."""

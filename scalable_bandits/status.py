@@ -96,15 +96,16 @@ def status(place: Any) -> Status:
         last = run.read(max(len(run) - 1, 0), names=["cumulative_regret"]) if "cumulative_regret" in series else {}
         regret = float(last["cumulative_regret"][-1]) if last and len(run) else math.nan
         smallest, largest, x = _extremes(run)
-        state, size = _state(run), run.location.size()
+        state, size = state_of(run), run.location.size()
     except (StoreError, OSError) as error:
         nothing = math.nan
         return Status(str(place), "", "", 0, None, str(error), nothing, None, nothing, nothing, nothing, False, 0)
     specification = run.specification
     against = specification.get("environment", specification.get("function", {}))
+    policy = type_name(specification.get("policy", {}))
     return Status(
-        run.location.name, _type(specification.get("policy", {})), _type(against), rounds_played(run), run.planned,
-        state, run.last_write or math.nan, size, regret, largest, smallest, minimizes(run), len(run.failures), x,
+        run.location.name, policy, type_name(against), rounds_played(run), run.planned, state,
+        run.last_write or math.nan, size, regret, largest, smallest, minimizes(run), len(run.failures), x,
     )  # fmt: skip
 
 
@@ -159,14 +160,27 @@ def _extremes(run: StoredRun) -> tuple[float, float, Any]:
     return smallest[0], largest[0], x
 
 
-def _type(described: Any) -> str:
-    """Return the name of what is described: its class, or of a command the line."""
+def type_name(described: Any) -> str:
+    """Return the name of what is described: its class, or of a command the line.
+
+    Parameters
+    ----------
+    described
+        Description in the specification of a run.
+    """
     if isinstance(described, dict) and described.get("type") == Command.__name__:
         return str(Command.from_dict(described))
     return str(described.get("type") or described.get("function") or "") if isinstance(described, dict) else ""
 
 
-def _state(run: StoredRun) -> str:
+def state_of(run: StoredRun) -> str:
+    """Return the state of a run, as `Status` has it.
+
+    Parameters
+    ----------
+    run
+        Run, open for reading.
+    """
     writer = run.location.writer()
     if writer is not None:
         return f"running ({writer['pid']})"

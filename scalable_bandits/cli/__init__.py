@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from scalable_bandits import __version__
-from scalable_bandits.cli import runs, studies
+from scalable_bandits.cli import runs, studies, watch
 from scalable_bandits.cli.options import option
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app.command("run")(studies.run)
 app.command("plan")(studies.plan)
 app.command("tune")(runs.tune)
 app.command("status")(runs.show_status)
+app.command("watch")(watch.watch)
 app.command("check")(runs.check_store)
 app.command("resume")(runs.resume_run)
 app.command("report")(runs.write_page)

@@ -94,7 +94,7 @@ def run_report(run: StoredRun, place: str) -> Report:
     )
     sections = [Section("Overview", [overview])]
     if len(run):
-        policy = _rebuilt(run)
+        policy = rebuilt(run)
         if isinstance(policy, Policy) and run.attributes.get("kind") != "simulate":
             sections += [result_section(stored_result(run, policy)), _best(run)]
             sections += [] if policy.space.named else [_posterior(run, policy)]
@@ -239,7 +239,7 @@ def _recommendation(policy: Policy) -> Block:
     return facts(pairs, "Recommended point")
 
 
-def _rebuilt(run: StoredRun) -> Policy | str:
+def rebuilt(run: StoredRun) -> Policy | str:
     """Make the policy of a run anew from its specification and tell it all observations; or return why not."""
     if rounds_played(run) > MOST_ROUNDS:
         return f"The run has more than {MOST_ROUNDS:,} rounds."

@@ -59,19 +59,35 @@ def page(place: str | Path) -> str:
     place
         Path or URL of a study's store, of a folder made by ``scalable-bandits run``, or of a run's store.
     """
+    return render(find(str(place)))
+
+
+def render(report: Report, template: str = "page.html.j2", nonce: str = "") -> str:
+    """Return a report as HTML text.
+
+    Parameters
+    ----------
+    report
+        The report.
+    template
+        Name of the template.
+    nonce
+        Text that allows the script which keeps a watched page up to date; without one there is no script.
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     from scalable_bandits import __version__
 
-    template = Environment(
+    environment = Environment(
         loader=PackageLoader("scalable_bandits.report", "."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-    ).get_template("page.html.j2")
+    )
     made = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
-    return template.render(report=find(str(place)), generator=GENERATOR, made=made, version=__version__)
+    given = {"report": report, "generator": GENERATOR, "made": made, "version": __version__, "nonce": nonce}
+    return environment.get_template(template).render(**given)
 
 
 def write_report(place: str | Path, out: str | Path) -> Path:

@@ -12,7 +12,7 @@ import functools
 import json
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -91,7 +91,7 @@ class StudyResults:
             return
         self.place = place if "://" in str(place) else Path(place).absolute()  # workers run in other folders
         self._location = locate(place)
-        self._names = [[one.folder for one in growth.variants(record, name)] for name in growth.LISTS]
+        self._names = run_folders(record)
         self._id = _find(self._location).get("id", "")
         if self._id:
             self._load_notes()
@@ -171,8 +171,7 @@ class StudyResults:
         """Return the folder or URL of a run's store; None in memory."""
         if self.place is None:
             return None
-        case, policy, number = run
-        return f"{str(self.place).rstrip('/')}/{self._names[0][case]}/{self._names[1][policy]}/{number:04d}"
+        return run_place(self.place, self._names, run)
 
     def lacks(self, run: RUN, count: int) -> bool:
         """Return whether a run has fewer rounds than `count` in its store, or no store, or no notes."""
@@ -306,6 +305,33 @@ def _read(
     except FileNotFoundError:
         pass
     return values[None, None, None]
+
+
+def run_folders(record: Mapping[str, Any]) -> list[list[str]]:
+    """Return the folders of the cases, and those of the policies, in the store of a study.
+
+    Parameters
+    ----------
+    record
+        Record of the study.
+    """
+    return [[one.folder for one in growth.variants(record, name)] for name in growth.LISTS]
+
+
+def run_place(place: str | Path, folders: Sequence[Sequence[str]], run: RUN) -> str:
+    """Return the folder or URL of a run's store.
+
+    Parameters
+    ----------
+    place
+        Folder or URL of the study.
+    folders
+        Folders in it, as `run_folders` returns them.
+    run
+        Numbers of the run's case, policy and replicate.
+    """
+    case, policy, number = run
+    return f"{str(place).rstrip('/')}/{folders[0][case]}/{folders[1][policy]}/{number:04d}"
 
 
 def study_record(place: str | Path) -> dict[str, Any] | None:

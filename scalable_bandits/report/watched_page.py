@@ -1,0 +1,359 @@
+"""Watched run or study as a page: in a notebook's output that is kept up to date, or served to a browser."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import urlsplit
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.plots.style import COLOURS, legend, line, logarithmic, plain, ticks, tidy
+from scalable_bandits.progress import LiveOutput, in_notebook, rate_text, time_text
+from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, new_axes, picture
+from scalable_bandits.report.numbers import estimate
+from scalable_bandits.report.run_page import result_section
+from scalable_bandits.report.watching import PresentModel, Watched, WatchedRun, WatchedStudy, paced, watched
+from scalable_bandits.report.writing import render
+from scalable_bandits.runs.readable import point_text
+from scalable_bandits.spaces import Indices
+
+SECONDS = 2.0  # shortest time between two states of a page
+FACTOR = 8.0  # between the regrets of two policies, above which their axes are logarithmic
+LOOPBACK = ("127.0.0.1", "localhost", "::1")  # names by which a browser may ask for the page
+
+
+def watch(store: Any) -> LiveOutput:
+    """Show a stored run or study in a notebook, and keep it up to date while other processes write it.
+
+    The call returns at once; a thread reads what is new in the store, every two seconds or, where that takes long, less
+    often. It ends when the run is complete or closed. The writing processes are neither slowed down nor changed.
+    In a terminal, the command ``scalable-bandits watch`` does the same.
+
+    Parameters
+    ----------
+    store
+        Store of a run or a study: a folder, URL, or zarr store.
+
+    Returns
+    -------
+    LiveOutput
+        The output; its method `stop` ends the thread.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is nothing in the store.
+    RuntimeError
+        If this is no notebook.
+    """
+    page = WatchedPage(watched(store))
+    if not in_notebook():
+        raise RuntimeError(f"watch: this is no notebook; in a terminal use: scalable-bandits watch {store}")
+
+    def frames() -> Iterator[dict[str, str]]:
+        while True:
+            yield {"text/html": page.html("output.html.j2"), "text/plain": page.line}
+            if page.watched.over:
+                return
+            page.watched.read()
+
+    return LiveOutput(frames(), SECONDS)
+
+
+class WatchedPage:
+    """Page of a watched run or study.
+
+    Parameters
+    ----------
+    watched
+        The run or the study, as it was read last.
+    """
+
+    def __init__(self, watched: Watched):
+        self.watched = watched
+        self._model = PresentModel(watched.place, result_section) if isinstance(watched, WatchedRun) else None
+        self._drawn: dict[str, tuple[Any, list[Picture]]] = {}  # pictures by name, and of how much they are
+
+    @property
+    def line(self) -> str:
+        """State in one line."""
+        return f"{self.watched.title}: {', '.join(words(self.watched))}"
+
+    def html(self, template: str = "page.html.j2", nonce: str = "") -> str:
+        """Return the page as HTML text; see `render`."""
+        found = self.watched
+        made = _run_sections(found, self) if isinstance(found, WatchedRun) else _study_sections(found, self)
+        return render(Report(found.title, str(found.place), made), template, nonce)
+
+    def model(self, run: WatchedRun) -> Section | None:
+        """Return what the present model of a run says; None before there is one."""
+        assert self._model is not None
+        if run.tuning and run.done:
+            self._model.update(run.done, wait=run.over)
+        last = self._model.last
+        if last is None or last.made is None:
+            return None
+        title = f"Model after {last.observations:,} evaluations"
+        return Section(title if last.observations < run.done else "Present model", last.made.blocks)
+
+    def pictures(self, name: str, of: Any, draw: Any) -> list[Picture]:
+        """Return pictures, drawn again only if they are of more than before."""
+        known = self._drawn.get(name)
+        if known is None or known[0] != of:
+            self._drawn[name] = known = of, list(draw())
+        return known[1]
+
+
+def words(found: Watched) -> list[str]:
+    """Return the state of a run or a study in a few words: what is done, how fast, how long it will take."""
+    if isinstance(found, WatchedStudy):
+        done = [f"{found.complete:,} of {found.runs:,} runs complete", f"{len(found.playing):,} running"]
+        rate, unit, at_work = found.pace.rate, " runs", bool(found.playing)
+        written = 0.0
+    else:
+        of = "" if found.planned is None else f" of {found.planned:,}"
+        done = [f"{found.done:,}{of} {'evaluations' if found.tuning else 'rounds'}"]
+        done += [f"{found.failures:,} failed"] if found.failures else []
+        rate, unit, at_work = found.pace.rate, "", found.writer is not None
+        written = 0.0 if found.run is None else found.run.last_write
+    done += [rate_text(rate, unit)] if at_work and rate is not None else []
+    done += [f"{time_text(found.left)} left"] if found.left is not None and not found.over else []
+    done += [f"written {time_text(max(time.time() - written, 0.0))} ago"] if written and not found.over else []
+    return done
+
+
+def best_words(run: WatchedRun) -> str:
+    """Return the best observation of a run, where it was made, and how long ago; empty before the first."""
+    best = run.best
+    if best is None:
+        return ""
+    ago = time.time() - run.improved
+    since = f", {time_text(ago)} ago" if ago >= 0.0 and not run.over else ""
+    where = f"{'evaluation' if run.tuning else 'round'} {best.number:,}{since}"
+    return f"{best.y:.6g} in {where}: {point_text(best.x, 4)}"
+
+
+def in_flight_table(run: WatchedRun) -> Block:
+    """Tabulate the evaluations that have not ended."""
+    rows = [
+        (str(each.ticket.number), point_text(each.x, 4) if each.ticket.x else "", each.ticket.state,
+         time_text(each.seconds), each.ticket.where)
+        for each in run.in_flight
+    ]  # fmt: skip
+    title = "In flight" if run.writer is not None else "Pending"
+    return Block("table", title, ("ticket", "x", "state", "for", "where"), rows)
+
+
+def latest_table(run: WatchedRun, count: int = 12) -> Block:
+    """Tabulate the last evaluations or rounds."""
+    rows = [(f"{each.number:,}", point_text(each.x, 4), each.error or f"{each.y:.6g}") for each in run.latest(count)]
+    headings = ("evaluation" if run.tuning else "round", "x", "y")
+    return Block("table", "Latest", headings, rows)
+
+
+def playing_table(study: WatchedStudy) -> Block:
+    """Tabulate the runs that are being played."""
+    rows = []
+    for run, each in study.playing.items():
+        writer, planned = each.writer or {}, each.planned
+        rounds = f"{each.done:,}" + ("" if planned is None else f" of {planned:,}")
+        where = f"process {writer.get('pid', '')} on {writer.get('host', '')}"
+        rows.append((*study.labels(run), str(run[2]), where, rounds))
+    return Block("table", "Running", ("case", "policy", "replicate", "where", "rounds"), rows, 1)
+
+
+def policies_table(study: WatchedStudy, case: str | None = None) -> Block:
+    """Tabulate how far the runs of each policy are, and their mean regret; of one case or of all."""
+    rows = [
+        (row.case, row.policy, f"{row.complete:,} of {row.runs:,}", f"{row.running:,}",
+         f"{row.round:,}" if row.round else "", estimate(row.regret, row.error) if row.round else "")
+        for row in study.table() if case in (None, row.case)
+    ]  # fmt: skip
+    text = "Regret: mean over the complete runs ± standard error; where there is none, over those that have begun."
+    headings = ("case", "policy", "complete", "running", "at round", "regret")
+    return Block("table", "Policies", headings, rows, 4, text)
+
+
+# ---- sections
+
+
+def _run_sections(run: WatchedRun, page: WatchedPage) -> list[Section]:
+    writer = run.writer
+    overview = facts(
+        [
+            ("state", run.state),
+            ("done", ", ".join(words(run))),
+            ("best so far", best_words(run)),
+            ("process", None if writer is None else f"{writer['pid']} on {writer['host']}: {writer['command']}"),
+            ("read at", time.strftime("%H:%M:%S")),
+        ]
+    )
+    in_flight = in_flight_table(run)
+    sections = [Section("Overview", [overview, *([in_flight] if in_flight.rows else [])])]
+    model = page.model(run)
+    if model is not None:
+        sections.append(model)
+    elif run.done:
+        drawn = page.pictures("history", run.done, lambda: _run_pictures(run))
+        sections.append(Section("So far", [Block("figures", figures=drawn)]))
+    if run.run is not None and len(run.y):
+        sections.append(Section("Evaluations" if run.tuning else "Rounds", [latest_table(run)]))
+    return sections
+
+
+def _run_pictures(run: WatchedRun) -> Iterator[Picture]:
+    rounds, regret = run.regret()
+    if len(rounds):
+        axes = new_axes()
+        axes.plot(rounds, regret, **line(0))
+        yield picture(tidy(axes, "round", "cumulative regret"), "Cumulative regret over rounds", "cumulative regret")
+    numbers, y, best = run.history()
+    if len(numbers):
+        axes = new_axes()
+        axes.plot(numbers, y, ".", color=COLOURS[5], markersize=4, label="y")
+        axes.step(numbers, best, where="post", color=COLOURS[0], linewidth=1.8, label="best so far")
+        legend(axes)
+        what = "evaluation" if run.tuning else "round"
+        yield picture(tidy(axes, what, "observation"), "Observations and the best so far", "observations")
+
+
+def _study_sections(study: WatchedStudy, page: WatchedPage) -> list[Section]:
+    overview = facts(
+        [("state", study.state), ("done", ", ".join(words(study))), ("read at", time.strftime("%H:%M:%S"))]
+    )
+    playing = playing_table(study)
+    sections = [Section("Overview", [overview, *([playing] if playing.rows else [])])]
+    if study.regrets:
+        drawn = []
+        for case in study.cases:
+            curves = study.curves(case)
+            reached = [(name, float(regret.sum()), len(regret)) for name, (_, regret) in curves.items()]
+            drawn += page.pictures(case, reached, lambda case=case: [_curves_picture(study, case)]) if curves else []
+        note = Block("text", text="Each curve is the mean over the runs of a policy that have got that far.")
+        sections.append(Section("Regret so far", [note, Block("figures", figures=drawn), policies_table(study)]))
+    return sections
+
+
+def far_apart(curves: Mapping[str, tuple[Indices, Floats]]) -> bool:
+    """Return whether curves of regret, all of them positive, are better seen on logarithmic axes."""
+    last = [float(regret[-1]) for _, regret in curves.values()]
+    return max(last) > FACTOR * min(last) and all((regret > 0.0).all() for _, regret in curves.values())
+
+
+def _curves_picture(study: WatchedStudy, case: str) -> Picture:
+    axes, curves = new_axes(), study.curves(case)
+    policies = list((study.record or {}).get("policies", {}))
+    for policy, (rounds, regret) in curves.items():
+        axes.plot(rounds, regret, label=plain(policy), **line(policies.index(policy)))
+    if far_apart(curves):
+        logarithmic(axes)
+    else:
+        ticks(axes, 5)
+    tidy(axes, "round", "cumulative regret")
+    return picture(axes, f"Regret of the policies in {case} so far", case, legend=True)
+
+
+# ---- serving
+
+
+class PageServer:
+    """Server of a watched page on this machine alone, which reads the store until the run is over or it is stopped.
+
+    The page is at a secret path, so that other users of the machine do not find it.
+
+    Parameters
+    ----------
+    watched
+        The run or the study, as it was read last.
+    port
+        Port; 0 for any that is free.
+
+    Attributes
+    ----------
+    url : str
+        Address of the page.
+    """
+
+    def __init__(self, watched: Watched, port: int = 0):
+        self._page, self._nonce, path = WatchedPage(watched), secrets.token_urlsafe(16), f"/{secrets.token_urlsafe(16)}"
+        self._html = b""
+        self._make()
+        server = self
+
+        class Handler(_Handler):
+            def page(self) -> bytes | None:
+                return server._html if self.path == path else None
+
+            policy = (
+                f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'nonce-{self._nonce}'; "
+                "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+            )
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}{path}"
+        self._thread = threading.Thread(target=self._server.serve_forever, name="page server", daemon=True)
+        self._thread.start()
+
+    def _make(self) -> None:
+        self._html = self._page.html(nonce=self._nonce).encode()
+
+    def keep_up_to_date(self) -> None:
+        """Read what is new again and again, until nothing more comes."""
+        for _ in paced(SECONDS):
+            self._page.watched.read()
+            self._make()
+            if self._page.watched.over:
+                return
+
+    def stop(self) -> None:
+        """End the server."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answer to a browser: the page, to those who know where it is."""
+
+    policy = ""  # Content-Security-Policy
+    server_version = "scalable_bandits"
+    sys_version = ""
+
+    def page(self) -> bytes | None:
+        """Return the page; None if there is none at the path."""
+        raise NotImplementedError
+
+    def do_GET(self) -> None:
+        # A page of another site could have its name resolve to this machine, and read what is here: it then asks for
+        # that name.
+        if urlsplit(f"//{self.headers.get('Host', '')}").hostname not in LOOPBACK:
+            self._answer(403, b"This page is for browsers on this machine.", "text/plain")
+            return
+        page = self.page()
+        if page is None:
+            self._answer(404, b"There is nothing here: use the whole address.", "text/plain")
+        else:
+            self._answer(200, page, "text/html")
+
+    do_HEAD = do_GET
+
+    def _answer(self, status: int, body: bytes, kind: str) -> None:
+        self.send_response(status)
+        headers = {
+            "Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(body)), "Cache-Control": "no-store",
+            "Content-Security-Policy": self.policy, "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "no-referrer", "Cross-Origin-Resource-Policy": "same-origin",
+        }  # fmt: skip
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Write no line for each answer."""
