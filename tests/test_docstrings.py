@@ -26,6 +26,8 @@ MODULES = (
     "formulas.rates",
     "integrations.sklearn",
     "integrations.optuna",
+    "integrations.mlflow",
+    "integrations.wandb",
     "kernels",
     "plots",
     "policies",

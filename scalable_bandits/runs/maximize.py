@@ -24,7 +24,7 @@ from scalable_bandits.progress import progress_bar, wanted
 from scalable_bandits.runs.evaluations import Evaluating, EvaluationPlan, Evaluations, NotANumber, check_fresh
 from scalable_bandits.runs.interrupts import Interrupts
 from scalable_bandits.runs.result import Measured, TuningResult, earlier_observations
-from scalable_bandits.runs.stopping import RegretBelow, Rule, RunView, name_of
+from scalable_bandits.runs.stopping import RegretBelow, Rule, RunStart, RunView, name_of
 from scalable_bandits.spaces import SearchSpace, Space
 from scalable_bandits.spaces.parameters_from import check_whole
 from scalable_bandits.tickets import Ticket
@@ -74,8 +74,9 @@ def minimize(
     progress
         Whether to show a progress bar. If not given: where standard error is a terminal, and in notebooks.
     callbacks, stop
-        Function of a `RunView`, or several, called after each evaluation; and rules that end the run: `RegretBelow`,
-        `NoImprovement`, `Deadline`, or any function of a `RunView`, once it is true.
+        Function of a `RunView`, or several, called after each evaluation, such as those that log to MLflow or W&B
+        (`integrations`); and rules that end the run: `RegretBelow`, `NoImprovement`, `Deadline`, or any function of a
+        `RunView`, once it is true.
     warm_start
         Earlier observations, beside the budget: a pair of points and values, a table (structured array or DataFrame)
         with a column for each parameter and one of values, or an earlier result.
@@ -192,6 +193,7 @@ class Tuning:
     _best: Ticket | None = attrs.field(init=False, default=None)
     _since_best: int = attrs.field(init=False, default=0)
     _stopped_by: str | None = attrs.field(init=False, default=None)
+    _begun: list[Rule] = attrs.field(init=False, factory=list)  # callbacks whose `begin` was called
 
     def __attrs_post_init__(self) -> None:
         if not callable(self.function):
@@ -228,14 +230,18 @@ class Tuning:
 
     def play(self, store: Any, durability: Durability) -> TuningResult:
         """Evaluate, from the beginning or from where the run of a store ended; return the result."""
+        found = None
         try:
             # The handler of Ctrl-C is around the store, too: what ends an interrupted run is not interrupted.
             with Interrupts() as interrupts, self._evaluations(store, durability) as evaluations:
                 self._tell_earlier(evaluations)
-                return self._evaluate(evaluations, interrupts)
+                found = self._evaluate(evaluations, interrupts)
+                return found
         except NotANumber:  # a mistake in the function: without warm_start, the policy is as fresh as before
             self.policy.abandon()
             raise
+        finally:
+            self._call("end", self._begun, found)
 
     def _evaluations(self, store: Any, durability: Durability) -> Evaluations:
         """Return the evaluations of the run, with those of its store."""
@@ -255,6 +261,25 @@ class Tuning:
             planned=plan.budget + (0 if self.warm_start is None else len(self.warm_start.y)),
             kind="minimize" if self.minimize else "maximize", settings=settings,
         )  # fmt: skip
+
+    def _begin(self, evaluations: Evaluations) -> None:
+        """Show the run to the callbacks that have a method `begin`."""
+        store, tickets = evaluations.store, tuple(evaluations.ended())
+        run_id, place = (None, None) if store is None else (str(store.attributes["id"]), store.location.name)
+        name = str(self.function) if isinstance(self.function, Command) else function_name(self.function)
+        start = RunStart(self.policy, name, self.plan.budget, tickets, run_id, place)
+        for callback in self.callbacks:
+            self._call("begin", [callback], start)
+            self._begun.append(callback)
+
+    @staticmethod
+    def _call(name: str, callbacks: Iterable[Rule], given: Any) -> None:
+        """Call a method of the callbacks that have it."""
+        for callback in callbacks:
+            method = getattr(callback, name, None)
+            if callable(method):
+                with ForkedChildrenEnd():
+                    method(given)
 
     def _tell_earlier(self, evaluations: Evaluations) -> None:
         """Tell the policy the observations of `warm_start`, or compare them with those of the store."""
@@ -291,6 +316,7 @@ class Tuning:
             last = next((ticket for ticket in reversed(before) if ticket.y is not None), None)
             if loop.ended and last is not None and last.call != 0:  # a run that a rule ended before does not go on
                 self._show(last, loop)
+            self._begin(evaluations)
             shown = wanted() if self.progress is None else self.progress
             bar = progress_bar(
                 shown, type(self.policy).__name__, plan.budget, loop.ended, executor.dashboard,
@@ -332,7 +358,7 @@ class Tuning:
             best = Measured(copy.copy(value(self._best.candidate)), self._best.y)
         return RunView(
             number, copy.copy(value(ticket.candidate)), ticket.y, ticket.error if ticket.y is None else "", best,
-            self._since_best, self.policy, time.monotonic() - self._began,
+            self._since_best, self.policy, time.monotonic() - self._began, ticket,
         )  # fmt: skip
 
     def _show(self, ticket: Ticket, loop: Evaluating, callbacks: Iterable[Rule] = ()) -> None:

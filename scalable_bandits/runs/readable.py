@@ -1,4 +1,4 @@
-"""Values, points and estimates as text."""
+"""Points by the names of their parameters; values, points and estimates as text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,37 @@ from typing import Any
 
 import numpy as np
 
+from scalable_bandits.spaces import Space
+from scalable_bandits.tickets import Ticket
+
 DIGITS = 4  # significant digits of numbers
+
+
+def by_name(space: Space, x: Any) -> dict[str, Any]:
+    """Return x as a dict: of a named space the setting itself, of others the coordinates x0, x1, ...
+
+    Parameters
+    ----------
+    space
+        Space of x.
+    x
+        Point (d,), arm number, or setting (a dict).
+    """
+    names = (axis.name for axis in space.axes)
+    return dict(x) if space.named else dict(zip(names, np.ravel(x).tolist(), strict=True))
+
+
+def setting_of(space: Space, ticket: Ticket) -> dict[str, Any]:
+    """Return what a ticket evaluates, as a dict of values by parameter or coordinate.
+
+    Parameters
+    ----------
+    space
+        Space of the run.
+    ticket
+        Ticket of the run, with the coordinates of its point.
+    """
+    return by_name(space, space.arguments(np.array([ticket.x]))[0] if space.has_coordinates else int(ticket.x[0]))
 
 
 def shown(value: Any, digits: int = DIGITS) -> str:

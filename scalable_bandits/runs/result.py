@@ -16,7 +16,7 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats, showable
 from scalable_bandits.policies import Best, Policy
 from scalable_bandits.policies.measurements import LARGEST
-from scalable_bandits.runs.readable import shown, with_error
+from scalable_bandits.runs.readable import by_name, shown, with_error
 from scalable_bandits.spaces import Space
 from scalable_bandits.spaces.parameters import Choice, Parameter
 from scalable_bandits.specification import nearest
@@ -225,7 +225,7 @@ class TuningResult:
 
     def _by_name(self, x: Any) -> dict[str, Any]:
         """Return a point as a dict of its parameters, or of its coordinates."""
-        return x if self.policy.space.named else dict(zip(self._names, np.ravel(x).tolist(), strict=True))
+        return by_name(self.policy.space, x)
 
     def _other_names(self, *names: str) -> list[str]:
         """Return names, an underscore after those that a parameter has."""

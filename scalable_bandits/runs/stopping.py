@@ -1,6 +1,8 @@
 """What callbacks and rules see of a run of `minimize` or `maximize`; rules that end it before its budget is used.
 
-A rule is a function of a `RunView`: no further evaluation begins once it is true. Any function will do.
+A rule is a function of a `RunView`: no further evaluation begins once it is true. Any function will do. A callback is
+one too, whose result is not used. It may have two methods: `begin`, called with a `RunStart` before the first
+evaluation, and `end`, called after the run with its result, or with None if the run raised an exception.
 """
 
 from __future__ import annotations
@@ -19,6 +21,36 @@ from scalable_bandits.policies.confidence import practical_width
 from scalable_bandits.policies.first_points import FIRST
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.runs.result import Measured
+from scalable_bandits.tickets import Ticket
+
+
+@attrs.frozen(eq=False)
+class RunStart:
+    """Run that begins or goes on, for the method `begin` of callbacks.
+
+    Attributes
+    ----------
+    policy
+        Policy of the run, which knows the observations so far.
+    function
+        Name of the function, or line of the command, that is evaluated.
+    budget
+        Number of evaluations of the run, those of earlier processes included.
+    tickets
+        Tickets of the evaluations that have ended in earlier processes, in the order in which they ended; those of
+        `warm_start` among them, with call number 0.
+    run_id
+        Identity of the stored run, the same whenever it goes on; None without a store.
+    place
+        Folder of the store; None without one.
+    """
+
+    policy: Policy
+    function: str
+    budget: int
+    tickets: tuple[Ticket, ...] = ()
+    run_id: str | None = None
+    place: str | None = None
 
 
 @attrs.frozen(eq=False)
@@ -43,6 +75,8 @@ class RunView:
         Policy of the run. Callbacks may call `best` and `posterior`; they must not call `ask`, `tell` or `abandon`.
     seconds
         Time since the call began.
+    ticket
+        Ticket of the evaluation: its number, worker, times.
     """
 
     number: int
@@ -53,6 +87,7 @@ class RunView:
     since_best: int
     policy: Policy
     seconds: float
+    ticket: Ticket
 
 
 Rule = Callable[[RunView], Any]  # also a callback, whose result is not used

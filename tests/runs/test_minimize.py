@@ -20,6 +20,7 @@ import scalable_bandits as sb
 from scalable_bandits import progress
 from scalable_bandits.runs.evaluations import Evaluations
 from scalable_bandits.runs.resuming import resume
+from scalable_bandits.runs.stopping import RunStart
 from scalable_bandits.status import status
 from scalable_bandits.store import ObservationStore
 
@@ -275,6 +276,38 @@ class TestCallbacks:
             sb.minimize(bowl, grid(), 9, store=tmp_path / "run", callbacks=angry)
         assert len(ObservationStore.open(tmp_path / "run")) == 4
         same(sb.minimize(bowl, grid(), 9, store=tmp_path / "run"), sb.minimize(bowl, grid(), 9))
+
+    def test_begin_and_end(self, tmp_path: Any) -> None:
+        """`begin` sees what the run has already, also if it is complete; `end` the result, or None after an error."""
+
+        class Log:
+            def __init__(self) -> None:
+                self.seen: list[Any] = []
+
+            def begin(self, run: RunStart) -> None:
+                self.seen.append((run.run_id, [ticket.number for ticket in run.tickets], run.budget))
+
+            def __call__(self, run: sb.RunView) -> None:
+                self.seen.append(run.ticket.number)
+                if run.number == 3:
+                    raise LookupError("enough")
+
+            def end(self, found: sb.TuningResult | None) -> None:
+                self.seen.append(found)
+
+        logs = [Log() for _ in range(4)]
+        with pytest.raises(LookupError):
+            sb.minimize(bowl, grid(), 9, store=tmp_path / "run", callbacks=logs[0])
+        for log in logs[1:3]:
+            found = sb.minimize(bowl, grid(), 5, store=tmp_path / "run", callbacks=log)
+            assert log.seen.pop() is found
+        sb.minimize(bowl, grid(), 1, callbacks=logs[3])
+        run_id = logs[0].seen[0][0]
+        assert run_id is not None
+        assert logs[0].seen == [(run_id, [], 9), 0, 1, 2, None]
+        assert logs[1].seen == [(run_id, [0, 1, 2], 5), 3, 4]
+        assert logs[2].seen == [(run_id, [0, 1, 2, 3, 4], 5)]
+        assert logs[3].seen[:2] == [(None, [], 1), 0]
 
     def test_lines(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)

@@ -1,0 +1,102 @@
+"""What callbacks that log to an experiment tracker have in common: every evaluation once, also after a crash."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Container
+from typing import Any, ClassVar, NamedTuple
+
+from scalable_bandits.runs.readable import setting_of
+from scalable_bandits.runs.result import TuningResult
+from scalable_bandits.runs.stopping import RunStart, RunView
+from scalable_bandits.specification import specify
+from scalable_bandits.tickets import Ticket
+
+
+class TrackedEvaluation(NamedTuple):
+    """Evaluation that has ended, as it is logged."""
+
+    ticket: Ticket
+    setting: dict[str, Any]  # values by parameter, or by coordinate; "None" where that is the value
+    best: float | None  # best value so far, in units of y; None before the first
+    improved: bool  # whether the best value is that of this evaluation
+
+
+class Tracker(ABC):
+    """Callback of `minimize` and `maximize` that logs to a tracker: base class.
+
+    The evaluations of earlier processes that the tracker does not have yet are logged when the run goes on, so that
+    nothing is missing after a crash, and nothing is there twice.
+    """
+
+    ends: ClassVar[tuple[str, str, str]] = ("error", "interrupted", "budget")  # what ended a run, without a rule
+
+    def begin(self, run: RunStart) -> None:
+        """Begin to log a run, or go on with it.
+
+        Parameters
+        ----------
+        run
+            The run.
+        """
+        self._space, self._minimize = run.policy.space, run.policy.minimize
+        self._names = [axis.name for axis in run.policy.space.axes]
+        self._best: float | None = None
+        self._best_setting: dict[str, Any] = {}  # of all parameters; None for those that do not exist in it
+        logged = self._open(run)
+        for ticket in run.tickets:
+            self._take(ticket, ticket.call == 0 or ticket.number in logged)
+
+    def __call__(self, run: RunView) -> None:
+        self._take(run.ticket)
+
+    def end(self, found: TuningResult | None) -> None:
+        """Log how the run ended.
+
+        Parameters
+        ----------
+        found
+            Result of the run; None if it raised an exception.
+        """
+        failed, interrupted, budget = self.ends
+        if found is None:
+            self._close(failed)
+        else:
+            self._close(interrupted if found.interrupted else found.stopped_by or budget)
+
+    def _take(self, ticket: Ticket, logged: bool = False) -> None:
+        """Log an evaluation that has ended, unless it is logged already."""
+        best, y = self._best, ticket.y
+        improved = y is not None and (best is None or (y < best if self._minimize else y > best))
+        values = setting_of(self._space, ticket)
+        setting = {name: "None" if value is None else value for name, value in values.items()}
+        if improved:
+            self._best, self._best_setting = y, {name: setting.get(name) for name in self._names}
+        if not logged:
+            self._log(TrackedEvaluation(ticket, setting, self._best, improved))
+
+    @abstractmethod
+    def _open(self, run: RunStart) -> Container[int]:
+        """Open the tracker's run, the same one for the same `run_id`; return the numbers of the tickets that it has."""
+
+    @abstractmethod
+    def _log(self, evaluation: TrackedEvaluation) -> None:
+        """Log an evaluation."""
+
+    @abstractmethod
+    def _close(self, ended_by: str) -> None:
+        """Close the tracker's run, which one of `ends` or a rule ended."""
+
+
+def description(run: RunStart) -> dict[str, Any]:
+    """Return policy, space, function and budget of a run as plain data; large arrays by their digests.
+
+    Parameters
+    ----------
+    run
+        The run.
+    """
+    policy = specify({"policy": run.policy})[0]["policy"]
+    space = policy.pop("space")
+    direction = "minimize" if run.policy.minimize else "maximize"
+    return {"function": run.function, "direction": direction, "budget": run.budget, "policy": policy, "space": space}
