@@ -35,12 +35,17 @@ from scalable_bandits.analysis.parameters import importance as importance
 from scalable_bandits.analysis.parameters import slices as slices
 from scalable_bandits.analysis.tables import Difference as Difference
 from scalable_bandits.analysis.tables import Mean as Mean
+from scalable_bandits.analysis.tables import MeanCurve as MeanCurve
 from scalable_bandits.analysis.tables import Rank as Rank
 from scalable_bandits.analysis.tables import Spread as Spread
 from scalable_bandits.analysis.tables import Wins as Wins
+from scalable_bandits.analysis.tables import around as around
 from scalable_bandits.analysis.tables import case_ranks as case_ranks
+from scalable_bandits.analysis.tables import curves_of as curves_of
 from scalable_bandits.analysis.tables import differences as differences
+from scalable_bandits.analysis.tables import mean_curves as mean_curves
 from scalable_bandits.analysis.tables import means as means
+from scalable_bandits.analysis.tables import prior_shares as prior_shares
 from scalable_bandits.analysis.tables import ranks as ranks
 from scalable_bandits.analysis.tables import spread as spread
 from scalable_bandits.analysis.tables import wins as wins

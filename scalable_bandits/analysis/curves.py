@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -30,13 +31,13 @@ class Curve(NamedTuple):
     values: Floats  # (runs, k) cumulative regret or regret of the best point in units of y, seconds, or bytes
 
 
-def case_of(result: xarray.Dataset, case: str | None) -> str:
+def case_of(result: xarray.Dataset | Mapping[str, Any], case: str | None) -> str:
     """Return the name of a study's case; the name may be omitted if the study has one case.
 
     Parameters
     ----------
     result
-        Result of `Study.run` or `Study.open`.
+        Result of `Study.run` or `Study.open`, or a record of a study with its curves.
     case
         Name of the case, or None.
 
@@ -45,7 +46,9 @@ def case_of(result: xarray.Dataset, case: str | None) -> str:
     ValueError
         If the case is unknown, or omitted although the study has several.
     """
-    cases = [str(name) for name in result["case"].values]
+    of_record = "curves" in result  # plain data
+    names = [one["case"] for one in result["curves"]] if of_record else result["case"].values
+    cases = list(dict.fromkeys(map(str, names)))
     if case is None and len(cases) == 1:
         return cases[0]
     if case is None or case not in cases:
@@ -248,6 +251,35 @@ def curves(result: xarray.Dataset, quantity: str = REGRET, over: str = ROUND) ->
     if over == ROUND:
         return _over_rounds(result, quantity)
     return _over_axis(result, quantity, over)
+
+
+def thinned(one: Curve, points: int) -> Curve:
+    """Return a curve over rounds at some of them, dense on both a linear and a logarithmic axis.
+
+    Parameters
+    ----------
+    one
+        Curve over rounds.
+    points
+        Number of rounds along each of the two axes.
+    """
+    rounds = dense(int(one.x[-1]), points)
+    at = np.unique(np.searchsorted(one.x, rounds))
+    return one._replace(x=one.x[at], values=one.values[:, at])
+
+
+def dense(horizon: int, points: int) -> Indices:
+    """Return rounds (k,) from 1 to a horizon that are dense on both a linear and a logarithmic axis.
+
+    Parameters
+    ----------
+    horizon
+        Last round.
+    points
+        Number of rounds along each of the two axes.
+    """
+    even, log = np.linspace(1, horizon, min(points, horizon)), np.geomspace(1, horizon, min(points, horizon))
+    return np.unique(np.rint(np.concatenate([even, log])).astype(np.int64))
 
 
 def _over_rounds(result: xarray.Dataset, quantity: str) -> list[Curve]:

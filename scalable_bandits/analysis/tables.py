@@ -1,13 +1,26 @@
-"""Numbers from a study: means, paired differences, ranks of policies, and how often one is better than another."""
+"""Numbers from a study: means and mean curves, paired differences, ranks of policies, and how often one is better."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from scalable_bandits import checks
-from scalable_bandits.analysis.curves import BEST, bests, horizons_of, labels_of, of_runs, policies_of, totals
+from scalable_bandits.analysis.curves import (
+    BEST,
+    REGRET,
+    bests,
+    curves,
+    horizons_of,
+    labels_of,
+    measure_of,
+    of_runs,
+    policies_of,
+    thinned,
+    totals,
+)  # fmt: skip
 from scalable_bandits.analysis.exponents import LEVEL
 from scalable_bandits.checks import Floats
 
@@ -31,6 +44,18 @@ class Mean(NamedTuple):
     fraction: float  # regret as a fraction of uniform play's; NaN if uniform play has no regret
     best: float  # mean regret of the best point played; NaN if rounds were not kept
     best_standard_error: float  # standard error of `best`; NaN for one run
+
+
+class MeanCurve(NamedTuple):
+    """Mean regret over rounds of the finished runs of one policy in one case, in units of y."""
+
+    case: str
+    policy: str  # without its horizon, if it is played at several
+    runs: int  # number of finished runs
+    x: Floats  # (k,) rounds, ascending
+    mean: Floats  # (k,) mean cumulative regret; that of the best point if the study's measure is "best"
+    standard_error: Floats  # (k,) standard error of `mean`; NaN for one run
+    shares: dict[str, float]  # share of all rounds that used each prior, by its name; empty without several priors
 
 
 class Difference(NamedTuple):
@@ -106,20 +131,32 @@ def spread(values: Floats, level: float = LEVEL) -> Spread:
     >>> round(float(found.mean), 3), round(float(found.low), 3), round(float(found.high), 3)
     (2.0, -0.484, 4.484)
     """
-    from scipy.special import stdtrit
-
     values = checks.finite("values", values)
     if not values.ndim:
         checks.refuse("values", values, "an array (n, ...)")
     if not 0.0 < checks.finite("level", level, ndim=0) < 1.0:
         checks.refuse("level", level, "a number between 0 and 1, both excluded")
     count, mean = len(values), values.mean(axis=0)
-    if count < 2:
-        nothing = np.full_like(mean, np.nan)
-        return Spread(mean, nothing, nothing, nothing)
-    error = values.std(axis=0, ddof=1) / np.sqrt(count)
-    half = float(stdtrit(count - 1, 0.5 + level / 2.0)) * error
-    return Spread(mean, error, mean - half, mean + half)
+    error = values.std(axis=0, ddof=1) / np.sqrt(count) if count > 1 else np.full_like(mean, np.nan)
+    return around(mean, error, count, level)
+
+
+def around(mean: Any, standard_error: Any, count: int, level: float = LEVEL) -> Spread:
+    """Return Student's confidence interval around the mean of so many independent values.
+
+    Parameters
+    ----------
+    mean, standard_error
+        Mean and its standard error, numbers or arrays of one shape.
+    count
+        Number of values; the interval is NaN for one.
+    level
+        Confidence level of the interval, between 0 and 1.
+    """
+    from scipy.special import stdtrit
+
+    half = float(stdtrit(max(count - 1, 1), 0.5 + level / 2.0)) * standard_error
+    return Spread(mean, standard_error, mean - half, mean + half)
 
 
 def means(result: xarray.Dataset, level: float = LEVEL) -> list[Mean]:
@@ -174,6 +211,74 @@ def _means(result: xarray.Dataset, case: str, horizon: int, level: float) -> lis
     if result.attrs.get("measure") == BEST:
         return sorted(found, key=lambda row: (not row.runs, np.isnan(row.best), np.nan_to_num(row.best), row.regret))
     return sorted(found, key=lambda row: (np.isnan(row.regret), row.regret))
+
+
+def mean_curves(result: xarray.Dataset, points: int = 36) -> list[MeanCurve]:
+    """Return the mean regret of each policy in each case over some rounds: the curves of a study in few numbers.
+
+    Parameters
+    ----------
+    result
+        Result of `Study.run` or `Study.open`.
+    points
+        Number of rounds that are even on a linear axis, and as many on a logarithmic one.
+
+    Examples
+    --------
+    >>> import scalable_bandits as sb
+    >>> result = sb.Study.load("srinivas2010-synthetic").run(replicates=2, horizon=5, policies=["GP-EI"])
+    >>> [(one.policy, one.runs, one.x.tolist()) for one in mean_curves(result)]
+    [('GP-EI', 2, [1.0, 2.0, 3.0, 4.0, 5.0])]
+    """
+    found = []
+    for one in curves(result, BEST if measure_of(result) == BEST else REGRET):
+        drawn = thinned(one, points)
+        mean, error = spread(drawn.values)[:2]
+        shares = prior_shares(result, one.case).get(one.policy, {})
+        found.append(MeanCurve(one.case, one.policy, len(one.values), drawn.x, mean, error, shares))
+    return found
+
+
+def curves_of(record: Mapping[str, Any]) -> list[MeanCurve]:
+    """Return the mean curves of the record of a study, as they were before they were printed.
+
+    Parameters
+    ----------
+    record
+        Plain data that ``scalable-bandits run NAME --json`` prints.
+
+    Raises
+    ------
+    ValueError
+        If the record has no curves: those of version 0.2 and before do not.
+    """
+    if "curves" not in record:
+        checks.refuse("record", sorted(record), "the record of a study with `curves`, as version 0.3 prints it")
+    found = []
+    for one in record["curves"]:
+        arrays: dict[str, Any] = {name: np.array(one[name], float) for name in ("x", "mean", "standard_error")}
+        found.append(MeanCurve(**{**one, **arrays}))
+    return found
+
+
+def prior_shares(result: xarray.Dataset, case: str) -> dict[str, dict[str, float]]:
+    """Return the share of all rounds of all replicates that used each prior, by policy and by the prior's name.
+
+    Policies without several priors are left out.
+
+    Parameters
+    ----------
+    result
+        Result of `Study.run` or `Study.open`.
+    case
+        Name of the case.
+    """
+    if "plays" not in result:
+        return {}
+    plays = result["plays"].sel(case=case).mean("replicate").transpose("policy", "prior")
+    names, policies = (list(map(str, plays[dimension].values)) for dimension in ("prior", "policy"))
+    found = {policy: row / row.sum() for policy, row in zip(policies, plays.values, strict=True)}
+    return {policy: dict(zip(names, row.tolist(), strict=True)) for policy, row in found.items() if row[0] == row[0]}
 
 
 def differences(result: xarray.Dataset, against: str | None = None, level: float = LEVEL) -> list[Difference]:

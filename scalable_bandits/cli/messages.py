@@ -6,6 +6,7 @@ Exit codes: 0 success, 1 failure during the work, 2 refused input, 130 interrupt
 from __future__ import annotations
 
 import math
+import re
 import shlex
 import sys
 import textwrap
@@ -120,10 +121,15 @@ def show_table(block: Block, without: Collection[str] = ()) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON to standard output; NaN and infinity become null, other objects that JSON lacks text."""
+    """Print a value as JSON to standard output; NaN and infinity become null, other objects that JSON lacks text.
+
+    A list of numbers is on one line.
+    """
     from json import dumps
 
-    typer.echo(dumps(plain(value), indent=2, default=str))
+    text = dumps(plain(value), indent=2, default=str)
+    numbers = r"\[\n\s+((?:-?\d[^\s,]*|null)(?:,\n\s+(?:-?\d[^\s,]*|null))*)\n\s+\]"  # strings have no line breaks
+    typer.echo(re.sub(numbers, lambda found: "[" + re.sub(r"\s+", " ", found[1]) + "]", text))
 
 
 def plain(value: Any) -> Any:

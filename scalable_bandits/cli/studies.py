@@ -19,6 +19,7 @@ from scalable_bandits.cli.options import option
 if TYPE_CHECKING:
     import xarray
 
+    from scalable_bandits.analysis import MeanCurve
     from scalable_bandits.planning import Plan
     from scalable_bandits.studies import Study
 
@@ -261,8 +262,8 @@ def _show_tables(study: Study, result: xarray.Dataset) -> None:
 
 
 def _record_of(study: Study, result: xarray.Dataset) -> dict[str, Any]:
-    """Return what was run, the table of regrets and the comparison with published numbers, as plain data."""
-    from scalable_bandits.analysis import all_exponents, means
+    """Return what was run, the table of regrets, the curves and the comparison with published numbers."""
+    from scalable_bandits.analysis import all_exponents, mean_curves, means, measure_of
     from scalable_bandits.report.study_page import costs_of
 
     attributes = {name: result.attrs[name] for name in ("study", "title", "source", "unit", "seed", "version")}
@@ -272,9 +273,17 @@ def _record_of(study: Study, result: xarray.Dataset) -> dict[str, Any]:
     return {
         **attributes, "replicates": result.sizes["replicate"], "horizon": int(result["round"][-1]),
         "planned": {"replicates": study.replicates, "horizon": study.horizons[-1]},
-        "table": means(result), **timed,
+        "measure": measure_of(result), "table": means(result), **timed,
+        "curves": [_rounded(one) for one in mean_curves(result)],
         "published": [] if study.published is None else study.published(result),
     }  # fmt: skip
+
+
+def _rounded(one: MeanCurve) -> dict[str, Any]:
+    """Return a mean curve with as many digits as a picture shows."""
+    numbers = {name: [float(f"{value:.5g}") for value in getattr(one, name)] for name in ("mean", "standard_error")}
+    shares = {prior: round(share, 5) for prior, share in one.shares.items()}
+    return {**one._asdict(), **numbers, "x": one.x.astype(int).tolist(), "shares": shares}
 
 
 def _kept(store: str | None) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +12,7 @@ from matplotlib.colors import to_rgba
 from numpy.typing import NDArray
 
 from scalable_bandits import checks
-from scalable_bandits.analysis import case_of, index_of, lattice, plays_over_rounds
+from scalable_bandits.analysis import case_of, curves_of, index_of, lattice, plays_over_rounds, prior_shares
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments import Environment
 from scalable_bandits.plots.arrangement import axes
@@ -224,14 +226,16 @@ def _dots(policy: Policy, points: Floats, counts: NDArray[Any], ax: Axes) -> Non
     ax.scatter(*points.T, zorder=3, **look)
 
 
-def prior_histogram(result: xarray.Dataset, case: str | None = None, ax: Axes | None = None) -> Axes:
+def prior_histogram(
+    result: xarray.Dataset | Mapping[str, Any], case: str | None = None, ax: Axes | None = None
+) -> Axes:
     """Draw how often each policy used each prior: its share of all rounds of all replicates.
 
     Parameters
     ----------
     result
-        Result of a study, as `Study.run` returns it, that has policies with several priors; other policies are left
-        out.
+        Result of a study, as `Study.run` returns it, or its record, as for `regret_curves`, that has policies with
+        several priors; other policies are left out.
     case, ax
         Case of the study and axes, as in `regret_curves`.
 
@@ -240,21 +244,25 @@ def prior_histogram(result: xarray.Dataset, case: str | None = None, ax: Axes | 
     ValueError
         If no policy of the study has priors, if the study lacks the case, or if it has several cases and none is given.
     """
-    if "plays" not in result:
-        study = f"study {result.attrs.get('study')!r}"
+    given: Any = result
+    policies, shares = [], {}
+    if hasattr(given, "attrs") and "plays" in given:
+        policies, shares = given["policy"].values.tolist(), prior_shares(given, case_of(given, case))
+    elif "curves" in given:
+        case = case_of(given, case)
+        curves = [one for one in curves_of(given) if one.case == case]
+        policies, shares = [one.policy for one in curves], {one.policy: one.shares for one in curves if one.shares}
+    if not shares:
+        study = f"study {getattr(given, 'attrs', given).get('study')!r}"
         checks.refuse("result", study, "a study with policies that have several priors")
-    case = case_of(result, case)
+    colours = dict(zip(policies, itertools.cycle(COLOURS), strict=False))
     ax = axes(ax)
-    shares = result["plays"].sel(case=case).mean("replicate").transpose("policy", "prior").values
-    drawn = [i for i in range(len(shares)) if np.isfinite(shares[i]).all()]
-    places, width = np.arange(shares.shape[1]), 0.85 / max(1, len(drawn))
-    for position, i in enumerate(drawn):
-        label = plain(result["policy"].values[i])
-        left = places + (position - (len(drawn) - 1) / 2) * width
-        ax.bar(left, shares[i] / shares[i].sum(), width, color=COLOURS[i % len(COLOURS)], label=label)
-    names = [plain(name) for name in result["prior"].values]
+    names, width = list(next(iter(shares.values()))), 0.85 / len(shares)
+    for position, (policy, share) in enumerate(shares.items()):
+        left = np.arange(len(names)) + (position - (len(shares) - 1) / 2) * width
+        ax.bar(left, list(share.values()), width, color=colours[policy], label=plain(policy))
     slanted: Any = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
-    ax.set_xticks(places, names, **(slanted if sum(map(len, names)) > WIDEST else {}))
+    ax.set_xticks(range(len(names)), map(plain, names), **(slanted if sum(map(len, names)) > WIDEST else {}))
     return tidy(ax, "prior", "share of the rounds", "y")
 
 

@@ -11,14 +11,24 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from scalable_bandits import analysis, checks
-from scalable_bandits.analysis import DECADE, Coverage, Times, exponent, horizons_of, numeric_axes, spread
-from scalable_bandits.analysis.curves import BEST, REGRET, Curve, case_of, policies_of, totals
+from scalable_bandits.analysis import DECADE, Coverage, MeanCurve, Spread, Times, around, exponent, spread
+from scalable_bandits.analysis.curves import (
+    BEST,
+    REGRET,
+    Curve,
+    case_of,
+    dense,
+    horizons_of,
+    numeric_axes,
+    policies_of,
+    thinned,
+    totals,
+)  # fmt: skip
 from scalable_bandits.analysis.exponents import MISFIT, spaced
 from scalable_bandits.checks import Floats
 from scalable_bandits.plots.arrangement import AxesArray, axes, heading, panels
 from scalable_bandits.plots.style import COLOURS, POINTS, legend, line, logarithmic, plain, rows, tidy
 from scalable_bandits.runs.trajectory import Trajectory
-from scalable_bandits.spaces import Indices
 
 if TYPE_CHECKING:
     import xarray
@@ -49,19 +59,13 @@ def _named(argument: str, given: Any, kind: type[T]) -> Mapping[str, T]:
     return given
 
 
-def _rounds(horizon: int) -> Indices:
-    """Return rounds (k,) that are dense on both a linear and a logarithmic axis."""
-    even, log = np.linspace(1, horizon, min(POINTS, horizon)), np.geomspace(1, horizon, min(POINTS, horizon))
-    return np.unique(np.rint(np.concatenate([even, log])).astype(np.int64))
-
-
 def _of_runs(runs: Mapping[str, Trajectory], best: bool) -> dict[int, Curve]:
     """Return the regret curves of runs, by number; of the best point up to the first round that was not kept."""
     found: dict[int, Curve] = {}
     for number, (label, run) in enumerate(runs.items()):
         if best:
             whole = int((run.round == run.first_round + np.arange(len(run))).sum())
-            places = _rounds(whole) - 1 if whole else np.arange(0)
+            places = dense(whole, POINTS) - 1 if whole else np.arange(0)
             rounds, values = run.round[places], np.minimum.accumulate(run.regret[:whole])[places]
         else:
             even, log = run.curve(POINTS), run.curve(POINTS, log=True)
@@ -73,21 +77,29 @@ def _of_runs(runs: Mapping[str, Trajectory], best: bool) -> dict[int, Curve]:
 
 def _of_study(result: Any, case: str | None, quantity: str) -> dict[int, Curve]:
     """Return the regret curves of the policies that have finished runs of a case, by the policy's number."""
-    case, found, names = case_of(result, case), {}, list(policies_of(result))
-    for one in analysis.curves(result.sel(case=[case]), quantity):
-        drawn = np.unique(np.searchsorted(one.x, _rounds(int(one.x[-1]))))
-        found[names.index(one.policy)] = one._replace(x=one.x[drawn], values=one.values[:, drawn])
-    return found
+    case, names = case_of(result, case), list(policies_of(result))
+    found = analysis.curves(result.sel(case=[case]), quantity)
+    return {names.index(one.policy): thinned(one, POINTS) for one in found}
+
+
+def _of_record(record: Mapping[str, Any], case: str | None, best: bool) -> dict[int, MeanCurve]:
+    """Return the mean curves of a case, by the policy's number."""
+    case, found = case_of(record, case), analysis.curves_of(record)
+    if best is not (record["measure"] == BEST):
+        checks.refuse("measure", BEST if best else "another", f"that of the record: {record['measure']!r}")
+    names = list(dict.fromkeys(one.policy for one in found))
+    return {names.index(one.policy): one for one in found if one.case == case}
 
 
 def regret_curves(
-    result: xarray.Dataset | Trajectory | Mapping[str, Trajectory],
+    result: xarray.Dataset | Trajectory | Mapping[str, Any],
     case: str | None = None,
     ax: Axes | None = None,
     measure: str | None = None,
     *,
     log: bool | None = None,
     fit: bool = False,
+    looks: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Axes:
     """Draw the regret of each policy over rounds: mean over replicates with a 95 % confidence band.
 
@@ -98,7 +110,8 @@ def regret_curves(
     Parameters
     ----------
     result
-        Result of a study, as `Study.run` returns it; or a trajectory, or several by their labels.
+        Result of a study, as `Study.run` returns it; or its record, the plain data that ``scalable-bandits run NAME
+        --json`` prints, which has means and standard errors alone; or a trajectory, or several by their labels.
     case
         Case of the study. Default: its only case.
     ax
@@ -111,11 +124,15 @@ def regret_curves(
         "best" the regret alone has a logarithmic axis by default, if all means are positive and span such a factor.
     fit
         Flag to draw the power law t^b fitted to the last decade of rounds, with b [95 % interval] in the label.
+    looks
+        Properties of some policies' lines by label, such as ``{"GP-EI": {"color": "black"}}``; a band has the colour
+        of its line. Default: colour and style by the policy's place in the study.
 
     Raises
     ------
     ValueError
-        If the study lacks the case, if it has several cases and none is given, or if the measure is unknown.
+        If the study lacks the case, if it has several cases and none is given, or if the measure is unknown or not
+        that of the record.
 
     Examples
     --------
@@ -128,24 +145,31 @@ def regret_curves(
     """
     if isinstance(result, Trajectory):
         result = {str(result.specification.get("policy", {}).get("type", "run")): result}
-    attributes = getattr(result, "attrs", {})
+    looks = {} if looks is None else looks
+    if not isinstance(looks, Mapping) or not all(isinstance(each, Mapping) for each in looks.values()):
+        checks.refuse("looks", looks, "properties of lines by label, such as {'GP-EI': {'color': 'black'}}")
+    given: Any = result
+    record = not hasattr(given, "attrs") and isinstance(given, Mapping) and isinstance(given.get("curves"), list)
+    attributes = given if record else getattr(given, "attrs", {})
     measure = str(attributes.get("measure", "cumulative")) if measure is None else measure
     if measure not in LABELS:
         checks.refuse("measure", measure, "'cumulative', 'average' or 'best'")
-    best = measure == BEST
-    if hasattr(result, "attrs"):
-        curves = _of_study(result, case, BEST if best else REGRET)
+    best, curves = measure == BEST, dict[int, Any]()
+    if record:
+        curves |= _of_record(given, case, best)
+    elif hasattr(result, "attrs"):
+        curves |= _of_study(result, case, BEST if best else REGRET)
     else:
-        curves = _of_runs(_named("result", result, Trajectory), best)
+        curves |= _of_runs(_named("result", result, Trajectory), best)
     ax = axes(ax)
-    scaled = [one.values / (one.x if measure == "average" else 1.0) for one in curves.values()]
-    means = [values.mean(axis=0) for values in scaled]
-    seen = np.concatenate([np.zeros(0), *(mean if best else mean[-1:] for mean in means)])
+    found = [_spread(one, one.x if measure == "average" else 1.0) for one in curves.values()]
+    seen = np.concatenate([np.zeros(0), *(each.mean if best else each.mean[-1:] for each in found)])
     which = _logarithmic(measure, seen, log)
-    for (number, one), values, mean in zip(curves.items(), scaled, means, strict=True):
-        drawn = _draw(one._replace(values=values), number, ax, which is not None)
+    for (number, one), each in zip(curves.items(), found, strict=True):
+        look = line(number) | dict(looks.get(one.policy, {}))
+        drawn = _draw(one, each, look, measure, ax, which is not None)
         if fit:
-            _fit(one, mean, measure, drawn, ax)
+            _fit(one, each.mean, measure, drawn, ax)
     last = max((int(one.x[-1]) for one in curves.values()), default=2)
     ax.set_xlim(*((1, last) if last > 1 else (0.5, 1.5)))
     if which is not None:  # the axis of the regret begins a little below the means
@@ -154,6 +178,13 @@ def regret_curves(
     elif not (seen < 0.0).any():
         ax.set_ylim(bottom=0.0)
     return tidy(ax, "round", f"{LABELS[measure]}\n({attributes.get('unit', 'units of y')})")
+
+
+def _spread(one: Curve | MeanCurve, per: Any) -> Spread:
+    """Return mean and confidence interval (k,) of a curve, divided by numbers (k,)."""
+    if isinstance(one, MeanCurve):
+        return around(one.mean / per, one.standard_error / per, one.runs)
+    return spread(one.values / per)
 
 
 def _logarithmic(measure: str, seen: Floats, log: bool | None) -> Literal["both", "y"] | None:
@@ -166,24 +197,27 @@ def _logarithmic(measure: str, seen: Floats, log: bool | None) -> Literal["both"
     return "y" if measure == BEST and log is None else "both"
 
 
-def _draw(one: Curve, number: int, ax: Axes, logarithmic: bool) -> Line2D:
+def _draw(
+    one: Curve | MeanCurve, found: Spread, look: dict[str, Any], measure: str, ax: Axes, logarithmic: bool
+) -> Line2D:
     """Draw the mean over the runs of one policy, with its band or the runs; return the mean's line."""
-    mean, _, low, high = spread(one.values)
-    look = line(number)
+    mean, _, low, high = found
+    runs = one.runs if isinstance(one, MeanCurve) else len(one.values)
     (drawn,) = ax.plot(one.x, mean, label=plain(one.policy), marker="o" if len(one.x) == 1 else "", **look)
-    if FEW > len(one.values) > 1:
-        ax.plot(one.x, one.values.T, color=look["color"], alpha=0.35, linewidth=0.7, label="_")
-    elif len(one.values) > 1:
+    if runs >= FEW:
         if logarithmic:
             factor = np.exp(np.divide(high - mean, mean, out=np.zeros_like(mean), where=mean > 0.0))
             low, high = mean / factor, mean * factor
         ax.fill_between(one.x, low, high, color=look["color"], alpha=0.18, linewidth=0)
+    elif runs > 1 and isinstance(one, Curve):
+        values = one.values / (one.x if measure == "average" else 1.0)
+        ax.plot(one.x, values.T, color=look["color"], alpha=0.35, linewidth=0.7, label="_")
     return drawn
 
 
-def _fit(one: Curve, mean: Floats, measure: str, drawn: Line2D, ax: Axes) -> None:
+def _fit(one: Curve | MeanCurve, mean: Floats, measure: str, drawn: Line2D, ax: Axes) -> None:
     """Draw the fitted power law a little above the line of the mean, and add its exponent to the line's label."""
-    power = exponent(one.x, one.values)
+    power = exponent(one.x, one.mean[None] if isinstance(one, MeanCurve) else one.values)
     if not np.isfinite(power.exponent):
         return
     interval = f" [{power.low:.2f}, {power.high:.2f}]" if np.isfinite(power.low) else ""

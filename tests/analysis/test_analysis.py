@@ -47,6 +47,22 @@ def test_means_have_student_intervals_over_finished_runs(study):
         assert row.fraction == pytest.approx(totals.mean() / (4.0 * ROUNDS))
 
 
+def test_mean_curves_are_means_of_sums_at_some_rounds(study):
+    """By sums in plain Python; of the finished runs; a third of the rounds, with the first and the last."""
+    for one in analysis.mean_curves(study):
+        regret = study["regret"].sel(case=one.case, policy=one.policy).values.tolist()
+        runs = [run for run in regret if not any(value != value for value in run)]
+        assert one.runs == len(runs)
+        assert (one.x[0], one.x[-1]) == (1, ROUNDS)
+        assert 50 < len(one.x) < 75
+        for t, mean, error in zip(one.x.astype(int).tolist(), one.mean, one.standard_error, strict=True):
+            sums = [sum(run[:t]) for run in runs]
+            average = sum(sums) / len(sums)
+            deviation = (sum((each - average) ** 2 for each in sums) / (len(sums) - 1)) ** 0.5
+            assert mean == pytest.approx(average)
+            assert error == pytest.approx(deviation / len(sums) ** 0.5, abs=1e-9)
+
+
 def test_differences_are_paired(study):
     totals = study["regret"].sel(case="one").values.sum(axis=2)
     both = np.isfinite(totals[0]) & np.isfinite(totals[1])

@@ -1,5 +1,7 @@
 """The picture of a partition: what is drawn is what the cover says."""
 
+import json
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -130,6 +132,30 @@ def test_a_band_is_the_students_interval_and_stays_above_zero_on_logarithmic_axe
         for t in (1, 30, 60):
             at = band[band[:, 0] == t, 1]
             np.testing.assert_allclose((at.min(), at.max()), (low[t - 1], high[t - 1]))
+
+
+@pytest.mark.parametrize("measure", ["cumulative", "average"])
+def test_the_picture_of_a_record_is_that_of_the_result(measure):
+    """The same lines and bands at the rounds that the record has, in the colours that are asked for."""
+    made, looks = study(5, horizon=200), {"two": {"color": "black"}}
+    curves = [{**one._asdict(), "x": one.x.tolist()} for one in sb.analysis.mean_curves(made)]
+    record = json.loads(json.dumps({**made.attrs, "curves": curves}, default=np.ndarray.tolist))
+    few, every = (
+        plots.regret_curves(each, "b", Figure().subplots(), measure, looks=looks, log=True) for each in (record, made)
+    )
+    assert (few.get_ylabel(), few.get_yscale()) == (every.get_ylabel(), every.get_yscale())
+    np.testing.assert_allclose((*few.get_xlim(), few.get_ylim()[0]), (*every.get_xlim(), every.get_ylim()[0]))
+    for one, other in zip(few.lines, every.lines, strict=True):
+        at = np.isin(other.get_xdata(), one.get_xdata())
+        np.testing.assert_allclose(one.get_ydata(), other.get_ydata()[at])
+        assert (one.get_label(), one.get_color()) == (other.get_label(), other.get_color())
+        assert 50 < len(one.get_xdata()) < 75
+    for one, other in zip(few.collections, every.collections, strict=True):
+        corners, all_corners = one.get_paths()[0].vertices, other.get_paths()[0].vertices
+        assert all(np.isclose(all_corners, corner).all(axis=1).any() for corner in corners)
+    assert few.lines[1].get_color() == "black"
+    with pytest.raises(ValueError, match=r"^measure: got 'best'; allowed: that of the record: 'cumulative'$"):
+        plots.regret_curves(record, "b", measure="best")
 
 
 def test_a_study_of_one_round_shows_its_points():

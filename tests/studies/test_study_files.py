@@ -21,6 +21,7 @@ from cases.paths import ROOT
 from typer.testing import CliRunner
 
 import scalable_bandits as sb
+from scalable_bandits import analysis
 from scalable_bandits.cli import app
 from scalable_bandits.formulas.information_gain import growth_rate
 from scalable_bandits.studies import Study
@@ -310,6 +311,8 @@ class TestCommand:
         result = Study.open(runs)
         assert row["regret"] == float(result["regret"].sum())
         assert [row["published"] for row in record["published"]] == ["0.09", "12 min"]
+        (curve,) = analysis.curves_of(record)
+        np.testing.assert_allclose(curve.mean, result["regret"].values.ravel().cumsum(), rtol=1e-4)
         assert {Path(file).name for file in record["files"]} == {path.name for path in out.iterdir()}
         (status,) = strict(command("status", runs, "--json").stdout)
         assert (status["rounds"], status["state"], status["policy"]) == (30, "complete", "PiGPUCB")

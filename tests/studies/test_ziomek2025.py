@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from cases.measured import DATA, HAS_DATA
 
+from scalable_bandits import analysis
 from scalable_bandits.plots import prior_histogram, study_panels
 from scalable_bandits.studies import Replicate, Study, ziomek2025
 
@@ -83,6 +84,9 @@ def test_the_plays_of_prior_elimination_concentrate_on_the_true_prior(toy):
 def test_the_histogram_shows_the_shares():
     toy = Study.load("ziomek2025-toy").run(replicates=2)
     ax = prior_histogram(toy, "toy")
+    of_record = prior_histogram({"curves": [one._asdict() for one in analysis.mean_curves(toy)]})
+    for one, other in zip(of_record.patches, ax.patches, strict=True):
+        assert (one.get_bbox().bounds, one.get_facecolor()) == (other.get_bbox().bounds, other.get_facecolor())
     labels = [container.get_label() for container in ax.containers]
     assert labels == ["PE-GP-UCB", "MLE", "fully Bayesian", "regret balancing"]
     for container, label in zip(ax.containers, labels, strict=True):
