@@ -1,9 +1,11 @@
-"""Write `docs/figures.md` from the results in `docs/results/`: what the papers publish, and what comes out here.
+"""Write `docs/figures.md` and its pictures from `docs/results/`: what the papers publish, and what comes out here.
 
-Its second part, on data and functions that others published, is made by `docs/measured.py`.
+Its second part, on data and functions that others published, is made by `docs/measured.py`; the pictures are drawn by
+`docs/pictures.py`.
 
 A result is what ``scalable-bandits run NAME --json`` prints; several of one study (``NAME.json``, ``NAME.more.json``)
-stand below each other. ``python -m docs.figures`` writes the page; ``--check`` says whether it is as it should be.
+stand below each other. ``python -m docs.figures`` writes the page and draws the pictures whose results are others;
+``--check`` says whether page and pictures are as they should be.
 """
 
 from __future__ import annotations
@@ -11,50 +13,77 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
 from docs import measured
-from docs.measured import replicates
+from docs.measured import folded, replicates, shown
+from docs.pictures import FOLDER as PICTURES
+from docs.pictures import Picture, of_published, of_regret, seen
 from scalable_bandits.report.numbers import significant
 from scalable_bandits.studies import Study
 
 FOLDER = Path(__file__).parent
 PAGE = FOLDER / "figures.md"
-FINDINGS = {  # of the papers, in words, where they print curves and no numbers
-    "chowdhury2017-benchmarks": "GP-EI and GP-PI are ahead of IGP-UCB on the benchmark functions.",
-    "chowdhury2017-light": "GP-TS is best on the light sensors.",
-    "chowdhury2017-synthetic": "IGP-UCB is best on functions of the RKHS and on draws from the prior.",
-    "chowdhury2017-temperature": "GP-TS is best on the temperatures.",
-    "janz2020-benchmarks": "pi-GP-UCB performs competitively on the four functions.",
-    "srinivas2010-synthetic": "GP-UCB is level with EI, and ahead of mean only and variance only.",
-    "srinivas2010-temperature": "GP-UCB is level with EI, and ahead of mean only and variance only.",
-    "srinivas2010-traffic": "GP-UCB is level with EI, and ahead of mean only and variance only.",
-    "zhou2021-abrupt": "No experiment; dynamic regret is proven to be sublinear under a variation budget.",
-    "zhou2021-slow": "No experiment; dynamic regret is proven to be sublinear under a variation budget.",
-    "ziomek2025-temperature": "PE-GP-UCB is below MLE, fully Bayesian and regret balancing.",
-    "ziomek2025-toy": "PE-GP-UCB is below MLE, fully Bayesian and regret balancing, and comes to play the true prior.",
+PUBLISHED = {  # statements of the papers
+    "chowdhury2017-benchmarks": "GP-EI and GP-PI perform better than the rest on both functions; IGP-UCB and GP-TS are "
+    "competitive (cumulative regret over 30,000 rounds, linear axes, 25 trials).",
+    "chowdhury2017-light": "GP-TS is better than the others, and IGP-UCB better than GP-EI and GP-PI (cumulative "
+    "regret, linear axes).",
+    "chowdhury2017-synthetic": "IGP-UCB is the best of all, significantly ahead of GP-UCB, on functions of the RKHS "
+    "(Fig. 1) and likewise on draws from the prior (Fig. 2); GP-TS fares reasonably well beside GP-UCB, GP-EI and "
+    "GP-PI (cumulative regret over 30,000 rounds with standard deviations, linear axes, 25 trials).",
+    "chowdhury2017-temperature": "GP-TS outperforms all its competitors; IGP-UCB and GP-UCB perform the same "
+    "(cumulative regret, linear axes).",
+    "janz2020-benchmarks": "pi-GP-UCB, with B = 1 as for IGP-UCB, performs competitively on the four functions (regret "
+    "with 95 % confidence intervals, linear axes).",
+    "janz2020-table1": "pi-GP-UCB has less regret than IGP-UCB in each dimension, and takes minutes where IGP-UCB "
+    "takes hours (Table 1; Fig. 1 has the curves for d = 2; means of 12 runs, regret as a share of uniform play's).",
+    "srinivas2010-synthetic": "GP-UCB performs at least on par with EI and MPI (here GP-PI), all three far below mean "
+    "only and variance only (mean average regret, linear axes, the first 100 rounds; 30 trials).",
+    "srinivas2010-temperature": "GP-UCB and EI clearly outperform the others and do not differ significantly; MPI, "
+    "mean only and variance only follow (mean average regret in degrees, linear axes, 46 rounds, 2,000 functions).",
+    "srinivas2010-traffic": "GP-UCB, EI and MPI do equally well, far below mean only and variance only (mean average "
+    "regret in miles per hour, linear axes, 357 rounds, 900 runs).",
+    "zhou2021-abrupt": "No experiment; the dynamic regret of R-GP-UCB and SW-GP-UCB is proven to be sublinear under a "
+    "variation budget P_T that is known, and with a little more regret under one that is not.",
+    "zhou2021-slow": "No experiment; the same theorems as above.",
+    "ziomek2025-temperature": "PE-GP-UCB has the least regret, most visibly in the beginning, then fully Bayesian, "
+    "then MLE; regret balancing is hardly better than random. MLE commits to one day, PE-GP-UCB mostly relies on "
+    "two others (cumulative regret with standard errors, linear axes, 30 seeds; 13 priors from a day each).",
+    "ziomek2025-toy": "PE-GP-UCB has the least regret and commits to the true prior, number 2; MLE, fully Bayesian and "
+    "regret balancing perform alike and outperform random search. MLE keeps selecting a wrong prior, regret balancing "
+    "tries all in a roughly uniform manner (cumulative regret with standard errors, linear axes, 30 seeds).",
+}
+HERE = {  # what comes out, written after reading the results
+}
+QUANTITIES = {  # pictures of numbers beside published ones: quantity, words, and whether the axis is logarithmic
+    "janz2020-table1": {
+        "regret": ("fraction of uniform play's regret", "share of uniform play's regret", False),
+        "seconds": ("run time (s)", "run time (s)", True),
+    },
+    "janz2020-theory": {
+        "cells": ("exponent of cells", "exponent of cells", False),
+        "exponents": ("exponent of regret", "exponent of regret", False),
+    },
 }
 HEAD = """# Published and measured
 
-Every table and figure of the papers that is a named study, beside what this package measures. Made by
-`python -m docs.figures` from the results in `docs/results/`; one of them is made, or made again, by
+Every table and figure of the papers that is a named study: the published statement, and a picture of what this package
+measures. [Another part](#newer-policies) compares newer policies with these, and [the last one](#on-measured-data) is
+on measured data, with other packages beside. A policy has the same colour in all pictures. Below each picture its
+numbers unfold: regret is the sum over all rounds, mean over replicates ± standard error of the mean; *of uniform* is
+its share of uniform play's. Where a result is smaller than the study, it says so: its numbers are not to be set beside
+the paper's.
+
+Page and pictures are made by `python -m docs.figures` from the results in `docs/results/`; one of them is made, or made
+again, by
 
 ```sh
 scalable-bandits run NAME --json > docs/results/NAME.json  # then: python -m docs.figures
 ```
-
-Regret is the sum over all rounds, mean over replicates ± standard error of the mean; *of uniform* is its share of
-uniform play's. Where a result is smaller than the study, it says so: its numbers are not to be set beside the paper's.
-[Another part](#newer-policies) compares newer policies with these, and [the last one](#on-measured-data) is on measured
-data, with other packages beside.
 """
-
-
-def results(name: str, folder: Path) -> list[dict[str, Any]]:
-    """Kept results of a study."""
-    files = [folder / f"{name}.json", *sorted(folder.glob(f"{name}.*.json"))]
-    return [json.loads(file.read_text()) for file in files if file.is_file()]
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -78,36 +107,51 @@ def size(record: dict[str, Any], study: Study) -> str:
     return f"**Small scale** (the study has {planned[0]} replicates of {planned[1]:,} rounds): {words}."
 
 
-def section(study: Study, records: list[dict[str, Any]]) -> list[str]:
-    """Lines of one study."""
-    lines = [f"## {study.name}", "", f"{study.title} ({study.source}).", ""]
-    if study.name in FINDINGS:
-        lines += [f"Published: {FINDINGS[study.name]}", ""]
+def section(study: Study, folder: Path) -> tuple[list[str], list[Picture]]:
+    """Lines and pictures of one study."""
+    files = [folder / f"{study.name}.json", *sorted(folder.glob(f"{study.name}.*.json"))]
+    files = [file for file in files if file.is_file()]
+    records = [json.loads(file.read_text()) for file in files]
+    lines = [f"## {study.name}", "", *textwrap.wrap(f"{study.title} ({study.source}).", 120), ""]
+    for words, known in (("Published", PUBLISHED), ("Here", HERE)):
+        if study.name in known:
+            lines += [*textwrap.wrap(f"**{words}:** {known[study.name]}", 120), ""]
     if not records:
-        return [*lines, f"Not kept here; it takes {study.duration}.", ""]
-    for record in records:
-        lines += [size(record, study), ""]
-        if record["published"]:
-            lines += ["| case | policy | quantity | measured | published |", "| --- | --- | --- | ---: | ---: |"]
-            for row in record["published"]:
-                measured = with_error(row["ours"], row["standard_error"])
-                lines.append(
-                    f"| {row['case']} | {row['policy']} | {row['quantity']} | {measured} | {row['published']} |"
-                )
-            lines.append("")
-            continue
-        lines += [f"| case | policy | regret ({record['unit']}) | of uniform |", "| --- | --- | ---: | ---: |"]
-        for row in record["table"]:
-            regret = with_error(row["regret"], row["standard_error"])
-            lines.append(f"| {row['case']} | {row['policy']} | {regret} | {number(row['fraction'], 3)} |")
-        lines.append("")
-    return lines
+        return [*lines, f"Not kept here; it takes {study.duration}.", ""], []
+    drawn, rows = [], [row for record in records for row in record["published"]]
+    for name, (quantity, words, log) in QUANTITIES.get(study.name, {}).items() if rows else ():
+        drawn.append(of_published(rows, quantity, f"{study.name}-of-{name}", files, words, log=log))
+    curves = [record for record in records if "curves" in record or not drawn]
+    drawn += [picture for record in curves for picture in of_regret(record, files)]
+    caption = [*dict.fromkeys(map(seen, curves)), *(["Bars: standard errors."] if rows else [])]
+    sizes = dict.fromkeys(size(record, study) for record in records)
+    tables = [line for record in records for line in numbers(record)]
+    return [*lines, *shown(drawn, " ".join([*caption, *sizes])), *folded("Numbers", tables)], drawn
 
 
-def page(folder: Path = FOLDER / "results") -> str:
-    """The page's text."""
-    lines = [line for study in of_papers() for line in section(study, results(study.name, folder))]
-    return "\n".join([HEAD, *lines, *measured.part(folder)]).rstrip() + "\n"
+def numbers(record: dict[str, Any]) -> list[str]:
+    """Lines of the table of a result."""
+    if record["published"]:
+        header = ["| case | policy | quantity | measured | published |", "| --- | --- | --- | ---: | ---: |"]
+        return [*header, *(
+            f"| {row['case']} | {row['policy']} | {row['quantity']} | "
+            f"{with_error(row['ours'], row['standard_error'])} | {row['published']} |"
+            for row in record["published"]
+        ), ""]  # fmt: skip
+    header = [f"| case | policy | regret ({record['unit']}) | of uniform |", "| --- | --- | ---: | ---: |"]
+    return [*header, *(
+        f"| {row['case']} | {row['policy']} | {with_error(row['regret'], row['standard_error'])} | "
+        f"{number(row['fraction'], 3)} |"
+        for row in record["table"]
+    ), ""]  # fmt: skip
+
+
+def made(folder: Path = FOLDER / "results") -> tuple[str, list[Picture]]:
+    """Return the page's text and its pictures."""
+    lines, pictures = [HEAD], []
+    for more, drawn in [*(section(study, folder) for study in of_papers()), measured.part(folder)]:
+        lines, pictures = [*lines, *more], [*pictures, *drawn]
+    return "\n".join(lines).rstrip() + "\n", pictures
 
 
 def of_papers() -> list[Study]:
@@ -116,13 +160,30 @@ def of_papers() -> list[Study]:
     return [study for name, study in sorted(Study.registry.items()) if study.source and name not in others]
 
 
+def stale(text: str, pictures: list[Picture]) -> list[str]:
+    """Return the names of the files that are not what the results say, or not of the page."""
+    wrong = [PAGE.name] if PAGE.read_text() != text else []
+    wrong += [picture.path.name for picture in pictures if not picture.is_current]
+    return wrong + sorted({path.name for path in PICTURES.iterdir()} - {picture.path.name for picture in pictures})
+
+
 def main() -> None:
-    """Write the page, or check it."""
+    """Write page and pictures, or check them."""
     parser = argparse.ArgumentParser(prog="python -m docs.figures", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; code 1 if the page is another one")
-    if parser.parse_args().check:
-        sys.exit(0 if PAGE.read_text() == page() else f"{PAGE} is not what the results say: python -m docs.figures")
-    PAGE.write_text(page())
+    parser.add_argument("--check", action="store_true", help="write nothing; code 1 if page or pictures are others")
+    parser.add_argument("--all", action="store_true", help="draw the pictures whose results are the same, too")
+    given, (text, pictures) = parser.parse_args(), made()
+    if given.check:
+        wrong = stale(text, pictures)
+        sys.exit(f"not what the results say: {', '.join(wrong)}; python -m docs.figures" if wrong else 0)
+    PICTURES.mkdir(exist_ok=True)
+    for picture in pictures:
+        if given.all or not picture.is_current:
+            picture.save()
+    for path in PICTURES.iterdir():
+        if path not in {picture.path for picture in pictures}:
+            path.unlink()
+    PAGE.write_text(text)
     print(PAGE)
 
 

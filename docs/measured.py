@@ -11,15 +11,18 @@ from __future__ import annotations
 import argparse
 import json
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from benchmarks.tuners import lines as tuner_lines
 from benchmarks.tuners import peers, standings
 from benchmarks.tuners.report import markdown
+from docs.pictures import LOOKS, Picture, bars, of_regret, seen
+from scalable_bandits import analysis
 from scalable_bandits.report.numbers import significant
 from scalable_bandits.studies import Study, transfer
 
@@ -103,29 +106,91 @@ def command(text: str) -> list[str]:
     return ["```sh", text, "```", ""]
 
 
-def of_tuners(name: str, folder: Path) -> list[str]:
-    """Lines about a study that tuners play."""
+def folded(summary: str, lines: Sequence[str]) -> list[str]:
+    """Lines that a reader opens by a click, on a code host and in the documentation alike."""
+    return ["<details>", f"<summary>{summary}</summary>", "", *lines, "</details>", ""]
+
+
+def shown(found: Sequence[Picture], caption: str) -> list[str]:
+    """Lines of pictures and of what they have in common."""
+    return [*(line for each in found for line in each.lines()), "", *textwrap.wrap(caption, 120), ""] if found else []
+
+
+def of_tuners(name: str, folder: Path) -> tuple[list[str], list[Picture]]:
+    """Lines and pictures about a study that tuners play."""
     found = {tuner: tuner_lines.load(folder / "measured", name, tuner) for tuner in ("ours", *peers.PEERS)}
     kept = {tuner: each for tuner, each in found.items() if each}
-    words = command(f"python -m benchmarks tuners --study {name}")
-    for sheet in standings.sheets(name, kept, "ours") if kept else []:
-        words += [markdown(sheet), ""]
-    return words
+    tables = [line for sheet in standings.sheets(name, kept, "ours") for line in (markdown(sheet), "")] if kept else []
+    drawn = _of_ranks(name, kept, [tuner_lines.path_of(folder / "measured", name, tuner) for tuner in kept])
+    caption = (
+        "Mean rank ± standard error over all problems and seeds that the tuners of a picture have in common, 1 the "
+        "best; *ours* is `GPEI(space)`, as `sb.minimize` uses it. Left: tuners with all runs; right: with those whose "
+        "time allowed fewer runs or evaluations."
+    )
+    caption = caption if len(drawn) > 1 else caption.partition(" Left:")[0] + "."
+    made_by = ", ".join(sorted({line["version"] for runs in kept.values() for line in runs.values()}))
+    words = shown(drawn, f"{caption} Versions: {made_by}.")
+    tables += command(f"python -m benchmarks tuners --study {name}")
+    return [*words, *folded("Ranks, wins and losses, medians, CPU time", tables)], drawn
 
 
-def of_policies(name: str, folder: Path) -> list[str]:
-    """Lines about a study that policies play."""
+def _of_ranks(name: str, kept: Mapping[str, Any], files: Sequence[Path]) -> list[Picture]:
+    """Return pictures of mean ranks over evaluations: of the tuners that have all runs, and of all tuners."""
+    marks = sorted({each["at"] for runs in kept.values() for line in runs.values() for each in line["checkpoints"]})
+    at = {mark: {tuner: standings.results_at(runs, mark) for tuner, runs in kept.items()} for mark in marks}
+    most = max((len(each) for results in at.values() for each in results.values()), default=0)
+    whole = [tuner for tuner in kept if all(len(results[tuner]) == most for results in at.values())]
+    groups = [whole] if set(whole) == set(kept) else [whole, list(kept)]
+    return [
+        _of_group(f"{name}-ranks{'-of-all' * number}", files, {
+            mark: standings.ranks({tuner: results[tuner] for tuner in group if results[tuner]})
+            for mark, results in at.items()
+        }) for number, group in enumerate(groups)
+    ]  # fmt: skip
+
+
+def _of_group(name: str, files: Sequence[Path], ranks: Mapping[int, Mapping[str, list[float]]]) -> Picture:
+    """Return a picture of mean ranks, by number of evaluations and tuner."""
+    means = {mark: {tuner: analysis.spread(np.array(each)) for tuner, each in by.items()} for mark, by in ranks.items()}
+    runs = {mark: len(next(iter(by.values()))) for mark, by in ranks.items()}
+
+    def draw(ax: Axes) -> None:
+        joined = len(set(runs.values())) == 1
+        for number, tuner in enumerate(dict.fromkeys(name for by in means.values() for name in by)):
+            known = [mark for mark in means if tuner in means[mark]]
+            x = [list(means).index(mark) + 0.05 * number for mark in known]
+            y, error = ([getattr(means[mark][tuner], key) for mark in known] for key in ("mean", "standard_error"))
+            ax.errorbar(x, y, error, fmt="o", markersize=4, capsize=2.5, label=tuner,
+                        **{**LOOKS[tuner], **({} if joined else {"linestyle": ""})})  # fmt: skip
+        ax.set_xticks([place + 0.1 for place in range(len(means))], [f"{mark}\n({runs[mark]} runs)" for mark in means])
+        ax.set_xlim(-0.4, len(means) - 0.4)
+        ax.invert_yaxis()
+        ax.set(xlabel="evaluations", ylabel="mean rank")
+        ax.grid(axis="y", alpha=0.25)
+        ax.spines[["top", "right"]].set_visible(False)
+
+    words = [
+        f"after {mark} evaluations ({runs[mark]} runs) "
+        + ", ".join(f"{tuner} {each.mean:.2f}" for tuner, each in sorted(by.items(), key=lambda pair: pair[1].mean))
+        for mark, by in means.items()
+    ]
+    return Picture(name, f"Mean ranks of tuners, 1 the best: {'; '.join(words)}.", files, draw, 2.2)
+
+
+def of_policies(name: str, folder: Path) -> tuple[list[str], list[Picture]]:
+    """Lines and pictures about a study that policies play."""
     path = folder / f"{name}.json"
     words = command(f"scalable-bandits run {name} --json > docs/results/{name}.json")
     if not path.is_file():
-        return [*words, "Not kept here.", ""]
+        return [*words, "Not kept here.", ""], []
     record = json.loads(path.read_text())
     planned, costs = record["planned"]["replicates"], record.get("costs", [])
     horizons = np.unique([row["horizon"] for row in record["table"]]).tolist()
     *some, last = (f"{each:,}" for each in horizons)
     rounds = f"{', '.join(some)} and {last}" if some else last
-    size = f"{replicates(record['replicates'])} of {rounds} rounds, seed {record['seed']}"
-    words += [size + (f" (the study has {planned} replicates)." if planned != record["replicates"] else "."), ""]
+    size = f"{replicates(record['replicates'])} of {rounds} rounds, seed {record['seed']}, version {record['version']}"
+    size += f" (the study has {planned} replicates)." if planned != record["replicates"] else "."
+    drawn = of_regret(record, [path])
     of_run = {(row["case"], row["policy"]): row for row in costs}
     rows = []
     for row in record["table"]:
@@ -136,11 +201,12 @@ def of_policies(name: str, folder: Path) -> list[str]:
         case = row["case"] + (f", T = {row['horizon']:,}" if len(horizons) > 1 else "")
         rows.append([case, row["policy"], regret, significant(row["fraction"], 3), *more])
     header = ["case", "policy", f"cumulative regret ({record['unit']})", "of uniform play's"]
-    return words + table(header + (["seconds a run", "MB"] if costs else []), rows)
+    tables = table(header + (["seconds a run", "MB"] if costs else []), rows)
+    return [*shown(drawn, f"{seen(record)} {size}"), *folded("Numbers", [*tables, *words])], drawn
 
 
-def of_tasks(name: str, folder: Path) -> list[str]:
-    """Lines about a study whose replicates are different tasks."""
+def of_tasks(name: str, folder: Path) -> tuple[list[str], list[Picture]]:
+    """Lines and pictures about a study whose replicates are different tasks."""
     path = folder / f"{name}.tasks.json"
     words = command(
         f"scalable-bandits run {name} --store tasks\n"
@@ -148,8 +214,8 @@ def of_tasks(name: str, folder: Path) -> list[str]:
         "python -m docs.measured tasks cold"
     )
     if not path.is_file():
-        return [*words, "Not kept here.", ""]
-    record = json.loads(path.read_text())
+        return [*words, "Not kept here.", ""], []
+    record, tables = json.loads(path.read_text()), []
     for title, chosen in (("reported on", False), ("looked at before", True)):
         cases = [case for case in record["regret"] if any(case.endswith(space) for space in TUNED_ON) is chosen]
         cold = _of_tasks(record, cases, COLD)
@@ -163,13 +229,39 @@ def of_tasks(name: str, folder: Path) -> list[str]:
         rows.sort(key=lambda row: float(row[1]))
         what = f"*{len(cold)} tasks of {len(cases)} search spaces, {title}; {record['rounds']} rounds*"
         header = ["policy", "sum of regrets, ratio", "mean ratio", "median", "largest", "better", "worse", "above 1.1"]
-        words += [what, "", *table(header, rows)]
+        tables += [what, "", *table(header, rows)]
     rows = []
     for case in record["regret"]:
         cold = _of_tasks(record, [case], COLD)
         ratios = [f"{(_of_tasks(record, [case], policy) / cold).mean():.2f}" for policy in record["policies"]]
         rows.append([case.rpartition("= ")[2], len(cold), *ratios])
-    return [*words, "*Mean ratio by search space*", "", *table(["space", "tasks", *record["policies"]], rows)]
+    tables += ["*Mean ratio by search space*", "", *table(["space", "tasks", *record["policies"]], rows)]
+    drawn = [_of_ratios(record, path)]
+    caption = (
+        "Mean ratio over the tasks that are reported on, with its 95 % confidence interval (Student's t); below 1: "
+    )
+    caption += f"better than a start from nothing. Version {record['version']}."
+    return [*shown(drawn, caption), *folded("Ratios by policy and by search space", [*tables, *words])], drawn
+
+
+def _of_ratios(record: dict[str, Any], path: Path) -> Picture:
+    """Return a picture of the mean ratio of each policy's regret to that of a start from nothing."""
+    cases = [case for case in record["regret"] if not any(case.endswith(space) for space in TUNED_ON)]
+    cold = _of_tasks(record, cases, COLD)
+    found = {policy: analysis.spread(_of_tasks(record, cases, policy) / cold) for policy in record["policies"]}
+    found = dict(sorted(found.items(), key=lambda pair: float(pair[1].mean)))
+
+    def draw(ax: Axes) -> None:
+        bars(
+            ax, list(found), [each.mean for each in found.values()], [each.high - each.mean for each in found.values()]
+        )
+        ax.axvline(1.0, color="black", linewidth=0.8, linestyle="--")
+        ax.set_xlabel("regret, ratio to that of GP-EI from nothing")
+
+    words = ", ".join(f"{policy} {each.mean:.2f}" for policy, each in found.items())
+    return Picture(
+        f"{record['study']}-ratios", f"Mean ratio of regrets on {len(cold)} tasks: {words}.", [path], draw, 2.0
+    )
 
 
 def _of_tasks(record: dict[str, Any], cases: Sequence[str], policy: str) -> np.ndarray:
@@ -202,10 +294,10 @@ def keep_tasks(stores: Sequence[Path], folder: Path = RESULTS) -> Path:
     return path
 
 
-def part(folder: Path = RESULTS) -> list[str]:
-    """Lines of the page's parts on newer policies and on measured data."""
-    found = []
-    parts = (
+def part(folder: Path = RESULTS) -> tuple[list[str], list[Picture]]:
+    """Lines and pictures of the page's parts on newer policies and on measured data."""
+    found, drawn = [], []
+    parts: tuple[tuple[str, Callable[[str, Path], tuple[list[str], list[Picture]]], Sequence[str]], ...] = (
         (NEWER_HEAD, of_policies, NEWER),
         (HEAD, of_tuners, TUNERS),
         ("", of_policies, POLICIES),
@@ -215,9 +307,11 @@ def part(folder: Path = RESULTS) -> list[str]:
         found += [head] if head else []
         for name in names:
             study = Study.load(name)
-            words = f"{study.title} ({study.source}). {VERDICTS[name]}"
-            found += [f"### {name}", "", *textwrap.wrap(words, 120), "", *make(name, folder)]
-    return found
+            lines, pictures = make(name, folder)
+            words = [*textwrap.wrap(f"{study.title} ({study.source}).", 120), "", *textwrap.wrap(VERDICTS[name], 120)]
+            found += [f"### {name}", "", *words, "", *lines]
+            drawn += pictures
+    return found, drawn
 
 
 if __name__ == "__main__":

@@ -77,19 +77,26 @@ def score(ours: Results, theirs: Results, keys: Iterable[Key] | None = None) -> 
     return Score(wins, losses, len(both) - wins - losses)
 
 
-def mean_ranks(results: Mapping[str, Results]) -> tuple[dict[str, float], int]:
-    """Return the mean rank of each tuner, 1 the best, on the keys that all have, and the number of these.
+def ranks(results: Mapping[str, Results]) -> dict[str, list[float]]:
+    """Return the ranks of each tuner, 1 the best, on the keys that all have.
 
-    A rank is 1, and 1 for each better tuner, and 1/2 for each tied one. NaN without a common key.
+    A rank is 1, and 1 for each better tuner, and 1/2 for each tied one.
     """
     common = set.intersection(*(set(each) for each in results.values())) if results else set()
-    ranks: dict[str, list[float]] = {name: [] for name in results}
-    for key in common:
+    found: dict[str, list[float]] = {name: [] for name in results}
+    for key in sorted(common):
         for name, each in results.items():
             gaps = [other[key].value - each[key].value for rival, other in results.items() if rival != name]
             tie = each[key].tie
-            ranks[name].append(1.0 + sum(1.0 if gap > tie else 0.5 if gap >= -tie else 0.0 for gap in gaps))
-    return {name: statistics.fmean(each) if each else math.nan for name, each in ranks.items()}, len(common)
+            found[name].append(1.0 + sum(1.0 if gap > tie else 0.5 if gap >= -tie else 0.0 for gap in gaps))
+    return found
+
+
+def mean_ranks(results: Mapping[str, Results]) -> tuple[dict[str, float], int]:
+    """Return the mean of the ranks of each tuner, NaN without a common key, and the number of common keys."""
+    found = ranks(results)
+    means = {name: statistics.fmean(each) if each else math.nan for name, each in found.items()}
+    return means, min(map(len, found.values()), default=0)
 
 
 def shows_logarithms(results: Mapping[str, Results]) -> bool:

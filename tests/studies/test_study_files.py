@@ -337,7 +337,7 @@ class TestFigures:
         monkeypatch.syspath_prepend(ROOT)
 
     def test_is_what_the_results_say(self) -> None:
-        """Regenerated, it is the page that is there; every study of a paper has its place."""
+        """Regenerated, it is the page that is there, with pictures of its results; every study has its place."""
         from docs import figures
 
         papers = [study.name for study in figures.of_papers()]
@@ -346,22 +346,34 @@ class TestFigures:
         with_source = [name for name, study in Study.registry.items() if study.source]
         assert sorted([*papers, *newer, *measured]) == sorted(with_source)
         text = figures.PAGE.read_text()
-        assert text == figures.page()
+        assert figures.stale(*figures.made()) == []
+        shown = re.findall(r"\]\(figures/([\w.-]+)\)", text)
+        assert len(shown) == len(set(shown)) > len(with_source)
         assert [line[3:] for line in text.splitlines() if line.startswith("## ")] == [
             *papers, "Newer policies", "On measured data",
         ]  # fmt: skip
         assert [line[4:] for line in text.splitlines() if line.startswith("### ")] == [*newer, *measured]
 
-    def test_smaller_ones_are_labelled(self, tmp_path: Path) -> None:
-        """A result of `run --json` that is not the whole study says so."""
-        from docs import figures
+    def test_smaller_ones_are_labelled(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A result of `run --json` that is not the whole study says so; its pictures are drawn, and those alone."""
+        from docs import figures, pictures
 
         small = ("--quick", "--case", "d = 1", "--json", "--out", tmp_path / "out")
         (tmp_path / "janz2020-table1.json").write_text(command("run", "janz2020-table1", *small).stdout)
-        text = figures.page(tmp_path)
-        assert text.count("**Small scale** (the study has 12 replicates of 10,000 rounds): 1 replicate of 50") == 1
+        text, drawn = figures.made(tmp_path)
+        assert " ".join(text.split()).count("**Small scale** (the study has 12 replicates of 10,000 rounds): 1 replicate of 50") == 1
         assert "| d = 1 | pi-GP-UCB | fraction of uniform play's regret | " in text
         assert "| 0.09 |" in text
+        monkeypatch.setattr(pictures, "FOLDER", tmp_path)
+        assert [picture.is_current for picture in drawn] == [False] * 3
+        for picture in drawn:
+            picture.save()
+            first = picture.path.read_bytes()
+            picture.save()
+            assert picture.path.read_bytes() == first
+        assert all(picture.is_current for picture in drawn)
+        (tmp_path / "janz2020-table1.json").write_text("{}")
+        assert not any(picture.is_current for picture in drawn)
 
 
 def test_file_of_the_guide_is_a_study() -> None:
