@@ -120,7 +120,10 @@ def of_tuners(name: str, folder: Path) -> tuple[list[str], list[Picture]]:
     """Lines and pictures about a study that tuners play."""
     found = {tuner: tuner_lines.load(folder / "measured", name, tuner) for tuner in ("ours", *peers.PEERS)}
     kept = {tuner: each for tuner, each in found.items() if each}
-    tables = [line for sheet in standings.sheets(name, kept, "ours") for line in (markdown(sheet), "")] if kept else []
+    again = command(f"python -m benchmarks tuners --study {name}")
+    if not kept:
+        return [*again, "Not kept here.", ""], []
+    tables = [line for sheet in standings.sheets(name, kept, "ours") for line in (markdown(sheet), "")]
     drawn = _of_ranks(name, kept, [tuner_lines.path_of(folder / "measured", name, tuner) for tuner in kept])
     caption = (
         "Mean rank ± standard error over all problems and seeds that the tuners of a picture have in common, 1 the "
@@ -130,8 +133,7 @@ def of_tuners(name: str, folder: Path) -> tuple[list[str], list[Picture]]:
     caption = caption if len(drawn) > 1 else caption.partition(" Left:")[0] + "."
     made_by = ", ".join(sorted({line["version"] for runs in kept.values() for line in runs.values()}))
     words = shown(drawn, f"{caption} Versions: {made_by}.")
-    tables += command(f"python -m benchmarks tuners --study {name}")
-    return [*words, *folded("Ranks, wins and losses, medians, CPU time", tables)], drawn
+    return [*words, *folded("Ranks, wins and losses, medians, CPU time", [*tables, *again])], drawn
 
 
 def _of_ranks(name: str, kept: Mapping[str, Any], files: Sequence[Path]) -> list[Picture]:

@@ -140,7 +140,7 @@ def of_regret(record: Mapping[str, Any], files: Sequence[Path], **options: Any) 
         else:
             alt = f"{what} after {last:,} rounds{where}, from the least to the most: {ends}."
             found.append(Picture(name, alt, files, _ends(rows, case, record), 0.9 + 0.2 * len(rows)))
-        if any(one.get("shares") for one in record.get("curves", ()) if one["case"] == case):
+        if sum(bool(one["shares"]) for one in record.get("curves", ()) if one["case"] == case) > 1:
             found.append(_of_priors(record, case, name, files))
     return found
 

@@ -275,10 +275,13 @@ def prior_shares(result: xarray.Dataset, case: str) -> dict[str, dict[str, float
     """
     if "plays" not in result:
         return {}
-    plays = result["plays"].sel(case=case).mean("replicate").transpose("policy", "prior")
-    names, policies = (list(map(str, plays[dimension].values)) for dimension in ("prior", "policy"))
-    found = {policy: row / row.sum() for policy, row in zip(policies, plays.values, strict=True)}
-    return {policy: dict(zip(names, row.tolist(), strict=True)) for policy, row in found.items() if row[0] == row[0]}
+    plays = result["plays"].sel(case=case).sum("replicate", min_count=1).transpose("policy", "prior")
+    names, found = plays["prior"].values.astype(str).tolist(), {}
+    for policy, row in zip(plays["policy"].values.astype(str).tolist(), plays.values, strict=True):
+        known = np.flatnonzero(np.isfinite(row))  # priors of other cases are NaN
+        if len(known):
+            found[policy] = {names[i]: float(row[i] / row[known].sum()) for i in known}
+    return found
 
 
 def differences(result: xarray.Dataset, against: str | None = None, level: float = LEVEL) -> list[Difference]:

@@ -252,15 +252,15 @@ def prior_histogram(
         case = case_of(given, case)
         curves = [one for one in curves_of(given) if one.case == case]
         policies, shares = [one.policy for one in curves], {one.policy: one.shares for one in curves if one.shares}
-    if not shares:
+    if not shares and "plays" not in given:  # of a study that has some in another case: an empty panel
         study = f"study {getattr(given, 'attrs', given).get('study')!r}"
         checks.refuse("result", study, "a study with policies that have several priors")
     colours = dict(zip(policies, itertools.cycle(COLOURS), strict=False))
     ax = axes(ax)
-    names, width = list(next(iter(shares.values()))), 0.85 / len(shares)
+    names, width = list(dict.fromkeys(itertools.chain(*shares.values()))), 0.85 / max(1, len(shares))
     for position, (policy, share) in enumerate(shares.items()):
         left = np.arange(len(names)) + (position - (len(shares) - 1) / 2) * width
-        ax.bar(left, list(share.values()), width, color=colours[policy], label=plain(policy))
+        ax.bar(left, [share.get(name, 0.0) for name in names], width, color=colours[policy], label=plain(policy))
     slanted: Any = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
     ax.set_xticks(range(len(names)), map(plain, names), **(slanted if sum(map(len, names)) > WIDEST else {}))
     return tidy(ax, "prior", "share of the rounds", "y")
