@@ -1,12 +1,8 @@
-"""What a posterior says of each parameter: slices through one point, and how much of its variance each explains.
-
-Source of the latter: Sobol 1993 (indices); Saltelli et al. 2010, Table 2 (estimators b and f, the latter of Jansen
-1999), by `scipy.stats.sobol_indices`.
-"""
+"""What a posterior says of each parameter: slices through one point, and how much of its variance each explains."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,13 +11,12 @@ from numpy.typing import NDArray
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies import Policy
-from scalable_bandits.randomness import derived_seed
+from scalable_bandits.runs.importance import Importance as Importance
+from scalable_bandits.runs.importance import importance_of
 from scalable_bandits.runs.result import TuningResult
 from scalable_bandits.spaces import Axis, Space
 
 DRAWN = 201  # points along a continuous parameter
-FEWEST, MOST = 8, 32  # independent estimates, from whose differences the standard errors follow
-BLOCK = 4096  # points at which the posterior is computed at a time
 
 
 class Slice(NamedTuple):
@@ -143,17 +138,6 @@ def _along(space: Space, point: Floats, i: int, numbers: Floats, observed: Float
     return points
 
 
-class Importance(NamedTuple):
-    """Sobol indices of the parameters: shares of the variance of the posterior mean over the space."""
-
-    names: tuple[str, ...]  # (p,) names of the parameters
-    first: Floats  # (p,) first-order indices: what each parameter explains alone
-    first_error: Floats  # (p,) standard errors of the first-order indices
-    total: Floats  # (p,) total indices: what is lost without a parameter, its interactions included
-    total_error: Floats  # (p,) standard errors of the total indices
-    variance: float  # variance of the posterior mean over the space, in squared units of y
-
-
 def importance(found: Policy | TuningResult, *, points: int = 256, error: float = 0.01, seed: int = 0) -> Importance:
     """Estimate how much of the variance of the posterior mean over the space each parameter explains.
 
@@ -193,62 +177,4 @@ def importance(found: Policy | TuningResult, *, points: int = 256, error: float 
     >>> found.names, found.total.round(2).tolist()
     (('x0', 'x1'), [0.8, 0.2])
     """
-    policy = played_policy(found)
-    points, seed = checks.integer("points", points, 2), checks.integer("seed", seed, 0)
-    if points & (points - 1):
-        checks.refuse("points", points, "a power of two")
-    error = checks.to_float(error)
-    if not (isinstance(error, float) and error > 0.0):
-        checks.refuse("error", error, "a positive number")
-    space = policy.space
-    if space.box is None and not space.named:
-        checks.refuse("found", space, "a policy on a box, a grid or a search space, whose parameters are independent")
-
-    def mean(uniform: Floats) -> Floats:
-        settings = space.spread(uniform)
-        blocks = [settings[first : first + BLOCK] for first in range(0, len(settings), BLOCK)]
-        values = np.concatenate([policy.posterior(block)[0] for block in blocks])
-        if not np.isfinite(values).all():
-            checks.refuse("found", type(policy).__name__, "a policy with a posterior at all points")
-        return values
-
-    estimates: list[Floats] = []
-    while len(estimates) < MOST:
-        rng = np.random.default_rng(derived_seed(seed, f"importance {len(estimates)}"))
-        estimates.append(_explained(mean, len(space.axes), points, rng))
-        if len(estimates) >= FEWEST and _ratios(estimates)[1].max() < error:
-            break
-    shares, errors, variance = _ratios(estimates)
-    return Importance(tuple(axis.name for axis in space.axes), shares[0], errors[0], shares[1], errors[1], variance)
-
-
-def _explained(mean: Callable[[Floats], Floats], dimension: int, points: int, rng: np.random.Generator) -> Floats:
-    """Estimate the variances that parameters explain alone and with interactions, and the whole one: (3, p)."""
-    from scipy.stats import sobol_indices, uniform
-
-    if dimension == 1:  # for which scipy's function fails
-        return np.full((3, 1), np.var(mean(rng.random((points, 1)))))
-    values: list[Floats] = []
-
-    def function(x: Floats) -> Floats:
-        values.append(mean(x.T))
-        return values[-1]
-
-    dists: Any = [uniform()] * dimension
-    found = sobol_indices(func=function, n=points, dists=dists, rng=rng)
-    variance = float(np.var(values[:2]))
-    return np.array([found.first_order * variance, found.total_order * variance, np.full(dimension, variance)])
-
-
-def _ratios(estimates: Sequence[Floats]) -> tuple[Floats, Floats, float]:
-    """Return shares (2, p), their standard errors (2, p), and the whole variance, of r estimates (3, p).
-
-    A share is a ratio of two averages over the estimates; its error is that of the average residual.
-    """
-    explained, whole = np.array(estimates)[:, :2], np.array(estimates)[:, 2:]
-    variance = float(whole.mean())
-    if not variance > 0.0:
-        return np.zeros_like(explained[0]), np.zeros_like(explained[0]), 0.0
-    shares = explained.mean(axis=0) / variance
-    residuals = explained - shares * whole
-    return shares, residuals.std(axis=0, ddof=1) / np.sqrt(len(estimates)) / variance, variance
+    return importance_of(played_policy(found), points, error, seed)

@@ -366,8 +366,9 @@ def plain_failures(found: TuningResult) -> list[dict[str, Any]]:
 def show_best(found: TuningResult) -> None:
     """Print the recommended and the best measured point as a table, and the former in one line with more digits."""
     from scalable_bandits.report.blocks import Block
+    from scalable_bandits.runs.result import best_points
 
-    summarized, best = found.summary(), found.recommended
+    summarized, best = best_points(found), found.recommended
     numbers = len(summarized.columns)
     show_table(Block("table", summarized.heading, ("", *summarized.columns), summarized.rows, numbers))
     if best.x is not None:

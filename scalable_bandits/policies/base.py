@@ -218,6 +218,10 @@ class Policy(AbstractContextManager[Any]):
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
         """Return oriented posterior mean and variance of f at any points (k, d), of arms (k, 1): two (k,) arrays."""
 
+    def _means(self, points: Floats) -> Floats:
+        """Return the oriented means (k,) of `moments`, in less time where variances take more."""
+        return self.moments(points)[0]
+
     def _bounds(self, points: Floats, deviations: float) -> tuple[Floats, Floats]:
         """Return oriented values (k,), `deviations` standard deviations below and above the mean at points (k, d)."""
         mean, variance = self.moments(points)

@@ -309,6 +309,9 @@ class GaussianProcessPolicy(Policy):
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
         return self.model.predict(self.space.encode(points))
 
+    def _means(self, points: Floats) -> Floats:
+        return self.model.means(self.space.encode(points))
+
     def _bounds(self, points: Floats, deviations: float) -> tuple[Floats, Floats]:
         return self.model.bounds(self.space.encode(points), deviations)
 

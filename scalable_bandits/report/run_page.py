@@ -21,7 +21,7 @@ from scalable_bandits.report.blocks import Block, Picture, Report, Section, fact
 from scalable_bandits.report.numbers import number
 from scalable_bandits.runs.readable import point_text, shown
 from scalable_bandits.runs.recording import replay_calls
-from scalable_bandits.runs.result import TuningResult
+from scalable_bandits.runs.result import TuningResult, best_points
 from scalable_bandits.runs.resuming import environment_of, named_space, policy_of
 from scalable_bandits.runs.thinning import ROUND, keeps_some, rounds_played
 from scalable_bandits.runs.trajectory import Trajectory
@@ -40,7 +40,7 @@ def stored_result(run: StoredRun, policy: Policy) -> TuningResult:
 
 def result_section(found: TuningResult) -> Section:
     """Make the section of a result: a table of the best settings, and pictures of all that the space allows."""
-    summarized = found.summary()
+    summarized = best_points(found)
     table = Block("table", headings=("", *summarized.columns), rows=summarized.rows, text=f"{summarized.heading}.")
     drawn = [picture(plots.history(found, new_axes()), "Measured values and the best so far", "history")]
     for draw in (_importance, _slices, _parallel):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from scalable_bandits.checks import showable
 from scalable_bandits.spaces import Space
 from scalable_bandits.tickets import Ticket
 
@@ -101,3 +103,43 @@ def with_error(value: float, std: float) -> str:
     if not -6 < places < 10:
         return f"{value:.{DIGITS}g} ± {std:.1e}"
     return " ± ".join(f"{round(number, places) + 0.0:.{max(places, 0)}f}" for number in (value, std))  # 0.0: no "-0"
+
+
+def significant(value: float, digits: int = 4) -> str:
+    """Format a number with a fixed count of significant digits; numbers from 10,000 on are rounded to whole ones.
+
+    Examples
+    --------
+    >>> [significant(value) for value in (31.0, 0.031, 1053.4, 9999.7, 12345.6, 0.0)]
+    ['31.00', '0.03100', '1053', '10,000', '12,346', '0']
+    >>> significant(66.52, 2), significant(0.7294, 2), significant(1.24e-9, 2)
+    ('67', '0.73', '1.2e-09')
+    """
+    if not math.isfinite(value):
+        return str(value)
+    if value == 0.0:
+        return "0"
+    places = digits - 1 - math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}"))))
+    if places > digits + 3:
+        return f"{value:.{digits - 1}e}"
+    text = f"{value:.{max(places, 0)}f}"
+    return f"{float(text):,.0f}" if abs(float(text)) >= 10_000 else text
+
+
+def duration_in_words(value: float) -> str:
+    """Write seconds in a unit in which they are neither small nor many."""
+    long = ((86_400.0, 172_800.0, "days"), (3600.0, 7200.0, "h"), (60.0, 120.0, "min"), (1.0, 0.9995, "s"))
+    for size, least, unit in (*long, (1e-3, 0.9995e-3, "ms")):
+        if value >= least:
+            return f"{significant(value / size, 3)} {unit}"
+    return f"{significant(value * 1e6, 3)} us"
+
+
+class Text(str):
+    """Text of several lines that notebooks and the interpreter show as it is, with what the terminal can show."""
+
+    def __str__(self) -> str:
+        encoding = getattr(sys.stdout, "encoding", None)
+        return "\n".join(showable(line, encoding) for line in self.splitlines())
+
+    __repr__ = __str__

@@ -16,7 +16,9 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats, showable
 from scalable_bandits.policies import Best, Policy
 from scalable_bandits.policies.measurements import LARGEST
-from scalable_bandits.runs.readable import by_name, shown, with_error
+from scalable_bandits.runs.readable import Text, by_name, duration_in_words, shown, with_error
+from scalable_bandits.runs.stopping import Measured as Measured
+from scalable_bandits.runs.summary import lines_of
 from scalable_bandits.spaces import Space
 from scalable_bandits.spaces.parameters import Choice, Parameter
 from scalable_bandits.specification import nearest
@@ -33,15 +35,6 @@ ALLOWED = (
     "values, or an earlier result"
 )
 VALUE_NAMES = ("value", "y")  # names of the column of values if several columns are not parameters
-
-
-class Measured(NamedTuple):
-    """Best observation, and what the posterior says at its point."""
-
-    x: Any  # point (d,), an arm number, or a dict
-    y: float  # in units of y
-    value: float = math.nan  # posterior mean at x, in units of y; NaN while the run goes on
-    std: float = math.nan  # posterior standard deviation at x, in units of y; NaN while the run goes on
 
 
 class Evaluation(NamedTuple):
@@ -76,8 +69,11 @@ class RecommendedSetting(dict[str, Any]):
         self.x, self.mean, self.value, self.std = dict(best.x), best.mean, best.mean, best.std
 
 
-class Summary(NamedTuple):
-    """Best points of a result as text."""
+class BestPoints(NamedTuple):
+    """Recommended and best measured point of a result side by side, with what they are expected to be worth, as text.
+
+    There are no rows if nothing was measured.
+    """
 
     heading: str  # direction, number of evaluations, what ended the run
     columns: tuple[str, ...]  # titles of the points: one if the recommended and the best measured point are the same
@@ -88,7 +84,8 @@ class Summary(NamedTuple):
 class TuningResult:
     """Result of `minimize` and `maximize`.
 
-    It prints as a table of the recommended and the best measured point, in notebooks as an HTML table.
+    It prints as a table of the recommended and the best measured point, in notebooks as an HTML table; `summary` says
+    how sure they are.
 
     Attributes
     ----------
@@ -253,7 +250,7 @@ class TuningResult:
     def __repr__(self) -> str:
         from rich.cells import cell_len, set_cell_size
 
-        found, encoding = self.summary(), getattr(sys.stdout, "encoding", None)
+        found, encoding = best_points(self), getattr(sys.stdout, "encoding", None)
         lines = [("", *found.columns), *found.rows] if found.rows else []
         lines = [tuple(showable(cell, encoding) for cell in line) for line in lines]
         widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
@@ -263,7 +260,7 @@ class TuningResult:
     def _repr_html_(self) -> str:
         import pandas
 
-        found = self.summary()
+        found = best_points(self)
         frame = pandas.DataFrame(found.rows, columns=["", *found.columns])
         styled = frame.style.hide(axis="index").format(escape="html").set_caption(html.escape(found.heading))
         styled.set_table_attributes('class="tex2jax_ignore"')  # a dollar sign in a name starts no formula
@@ -271,45 +268,75 @@ class TuningResult:
         styled.set_table_styles([{"selector": "th, td", "props": left}, {"selector": "caption", "props": left}])
         return styled.to_html()
 
-    def summary(self) -> Summary:
-        """Return recommended and best measured point side by side, with what they are expected to be worth.
+    def summary(self) -> Text:
+        """Say in at most ten lines what came out and how sure it is.
+
+        What the policy's model does not know is left out; a learned one knows nothing before ten settings are measured.
+        Shares of the parameters are those of `analysis.importance`, from fewer points.
 
         Returns
         -------
-        Summary
-            Without rows if nothing was measured.
+        str
+            Evaluations, failures and time; the recommended setting, its expected value and the 95 % interval of the
+            posterior; the best measured value; how much better another setting may be, by the bound of `RegretBelow`;
+            the noise of a measurement, if it is learned; the parameters that matter; those at an end of their range;
+            how many values the model predicts when they are left out.
+
+        Examples
+        --------
+        >>> import scalable_bandits as sb
+        >>> policy = sb.GPEI(sb.Box([[0, 1]]), sb.RBF(0.2), noise=0.01, regularization=1e-4)
+        >>> found = sb.maximize(lambda x: x[0], policy, budget=5)
+        >>> found.summary().splitlines()[-1]
+        'At the end of its range: x0 (a wider range may be better)'
         """
-        measured = self.measured
-        if measured is None:
-            return Summary(self._heading(), (), ())
-        points = [("recommended", *self.recommended), ("best measured", measured.x, measured.value, measured.std)]
-        parse = self.policy.space.parse
-        if np.array_equal(parse(points[0][1])[0], parse(points[1][1])[0]):
-            points = [("recommended and best measured", *points[0][1:])]
-        columns = [self._cells(x, value, std) for _, x, value, std in points]
-        titles = [*self._names[:MOST_ROWS], "expected value", "measured value"]
-        rows = [(title, *cells) for title, *cells in zip(titles, *columns, strict=True)]
-        if len(self._names) > MOST_ROWS:
-            rows.insert(MOST_ROWS, (f"({len(self._names) - MOST_ROWS} more)", *[""] * len(columns)))
-        return Summary(self._heading(), tuple(title for title, *_ in points), tuple(rows))
+        evaluations = self.evaluations()
+        seconds = [t.seconds for t in self.tickets if t.ended is not None and t.seconds is not None]
+        taken = f"; evaluations took {duration_in_words(math.fsum(seconds))} in all" if seconds else ""
+        values = np.array([row.value for row in evaluations])
+        heading = self._heading(taken)
+        lines = lines_of(self.policy, self.recommended, self.measured, values)
+        return Text("\n".join([heading[0].upper() + heading[1:], *lines]))
 
-    def _cells(self, x: Any, value: float, std: float) -> list[str]:
-        """Return the values of the parameters at a point, what it is expected to be worth, and what it measured."""
-        space, every = self.policy.space, cast(Any, self.x)
-        point = space.parse(x)[0][0]
-        values = self._by_name(x)
-        cells = [shown(values[name]) if name in values else "-" for name in self._names[:MOST_ROWS]]
-        at = self.y[(space.parse(every)[0] == point).all(axis=1)] if len(every) else self.y
-        repeats = f" (mean of {len(at)})" if len(at) > 1 else ""
-        return [*cells, with_error(value, std), shown(float(at.mean())) + repeats if len(at) else "not measured"]
-
-    def _heading(self) -> str:
+    def _heading(self, taken: str = "") -> str:
         failed, better = len(self.failed), "smaller" if self.minimize else "larger"
         ended = len(self) + failed - self.earlier
         count = f"{ended:,} evaluation{'s' * (ended != 1)}" + (f" ({failed:,} failed)" if failed else "")
         earlier = f" after {self.earlier:,} earlier observation{'s' * (self.earlier != 1)}" if self.earlier else ""
         rule = "" if self.stopped_by is None else f"; ended by {self.stopped_by}"
-        return f"{better} is better; {count}{earlier}{'; interrupted' if self.interrupted else rule}"
+        return f"{better} is better; {count}{earlier}{taken}{'; interrupted' if self.interrupted else rule}"
+
+
+def best_points(found: TuningResult) -> BestPoints:
+    """Return recommended and best measured point of a result side by side.
+
+    Parameters
+    ----------
+    found
+        Result of `maximize` or `minimize`.
+    """
+    measured, policy, heading = found.measured, found.policy, found._heading()
+    if measured is None:
+        return BestPoints(heading, (), ())
+    points = [("recommended", *found.recommended), ("best measured", measured.x, measured.value, measured.std)]
+    parse = policy.space.parse
+    if np.array_equal(parse(points[0][1])[0], parse(points[1][1])[0]):
+        points = [("recommended and best measured", *points[0][1:])]
+    columns = [_cells(found, x, value, std) for _, x, value, std in points]
+    titles = [*found._names[:MOST_ROWS], "expected value", "measured value"]
+    rows = [(title, *cells) for title, *cells in zip(titles, *columns, strict=True)]
+    if len(found._names) > MOST_ROWS:
+        rows.insert(MOST_ROWS, (f"({len(found._names) - MOST_ROWS} more)", *[""] * len(columns)))
+    return BestPoints(heading, tuple(title for title, *_ in points), tuple(rows))
+
+
+def _cells(found: TuningResult, x: Any, value: float, std: float) -> list[str]:
+    """Return the values of the parameters at a point, what it is expected to be worth, and what it measured."""
+    space, every, values = found.policy.space, cast(Any, found.x), found._by_name(x)
+    cells = [shown(values[name]) if name in values else "-" for name in found._names[:MOST_ROWS]]
+    at = found.y[(space.parse(every)[0] == space.parse(x)[0][0]).all(axis=1)] if len(every) else found.y
+    repeats = f" (mean of {len(at)})" if len(at) > 1 else ""
+    return [*cells, with_error(value, std), shown(float(at.mean())) + repeats if len(at) else "not measured"]
 
 
 def _seconds(ticket: Ticket) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 
@@ -20,7 +20,6 @@ from scalable_bandits.policies import Policy
 from scalable_bandits.policies.confidence import practical_width
 from scalable_bandits.policies.first_points import FIRST
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
-from scalable_bandits.runs.result import Measured
 from scalable_bandits.tickets import Ticket
 
 
@@ -51,6 +50,15 @@ class RunStart:
     tickets: tuple[Ticket, ...] = ()
     run_id: str | None = None
     place: str | None = None
+
+
+class Measured(NamedTuple):
+    """Best observation, and what the posterior says at its point."""
+
+    x: Any  # point (d,), an arm number, or a dict
+    y: float  # in units of y
+    value: float = math.nan  # posterior mean at x, in units of y; NaN while the run goes on
+    std: float = math.nan  # posterior standard deviation at x, in units of y; NaN while the run goes on
 
 
 @attrs.frozen(eq=False)
@@ -208,6 +216,26 @@ class RegretBelow:
             factor = width("flynn-reeb", gain, delta, norm, policy.noise, policy.regularization)
         low, _ = policy._bounds(policy.space.parse(policy.best().x)[0], factor)
         return policy.model.highest(factor, (policy.seed, policy.round)) - float(low[0])
+
+
+def regret_bound(policy: Policy) -> tuple[float, bool] | None:
+    """Return the bound of `RegretBelow` on the regret of the recommended point, and whether it is only an estimate.
+
+    None if the policy has no such bound, or too few values are measured.
+
+    Parameters
+    ----------
+    policy
+        Policy after a run.
+    """
+    rule = RegretBelow(1.0)
+    try:
+        rule.check(policy)
+    except ValueError:
+        return None
+    bound = rule.bound(policy)
+    assert isinstance(policy, GaussianProcessPolicy)
+    return (bound, _learns(policy)) if math.isfinite(bound) else None
 
 
 def _learns(policy: GaussianProcessPolicy) -> bool:

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 import scalable_bandits as sb
 from scalable_bandits.cli import app
 from scalable_bandits.report import page
+from scalable_bandits.runs.result import best_points
 from scalable_bandits.studies import Problem, Replicate, Study
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
@@ -250,11 +251,11 @@ def test_a_tuned_space_is_shown_by_its_names(tmp_path):
     found = sb.minimize(experiment, policy, 12, parallel=1, retries=0, store=tmp_path / "named.zarr")
     text = page(tmp_path / "named.zarr")
     words = read(text).words
-    assert f"{found.summary().heading}." in words
+    assert f"{best_points(found).heading}." in words
     for title in ("Measured values and the best so far", "Importance of the parameters", "All settings"):
         assert f'alt="{title}"' in text
     cells = [html.unescape(cell) for cell in re.findall(r"<td[^>]*>([^<]*)</td>", text)]
-    expected = [cell for row in found.summary().rows for cell in row]
+    expected = [cell for row in best_points(found).rows for cell in row]
     assert cells[: len(expected)] == expected
     headings = re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', text)
     titles = ["round", *space.names, "y", "after round", "x", "error"]

@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 
 import scalable_bandits as sb
 from scalable_bandits.runs import readable, result
+from scalable_bandits.runs.result import best_points
 
 SPACE = sb.SearchSpace(
     {
@@ -125,7 +126,7 @@ def test_html_is_a_table_with_everything_escaped(found):
     (table,) = page.iter("table")
     assert "tex2jax_ignore" in table.get("class")
     rows = [["".join(cell.itertext()).strip() for cell in row] for row in table.iter("tr")]
-    summarized = found.summary()
+    summarized = best_points(found)
     assert rows == [["", *summarized.columns], *map(list, summarized.rows)]
     assert "<b>kind</b>" in [row[0] for row in rows]
     assert table.find("caption").text == summarized.heading == "smaller is better; 12 evaluations"
@@ -202,7 +203,7 @@ def test_failures_have_rows_in_their_place(tmp_path, parallel):
     assert table["value"].dropna().tolist() == found.y.tolist()
     assert (table["seconds"] >= 0.009).all()
     assert found.history()["best"].dropna().min() == found.measured.y
-    assert found.summary().heading == f"smaller is better; 14 evaluations ({failed.sum()} failed)"
+    assert best_points(found).heading == f"smaller is better; 14 evaluations ({failed.sum()} failed)"
 
 
 def test_earlier_observations_come_first(found):
@@ -210,7 +211,7 @@ def test_earlier_observations_come_first(found):
     table = more.table()
     assert table["value"].tolist() == more.y.tolist() == [*found.y, *more.y[12:]]
     assert table["seconds"].isna().tolist() == [True] * 12 + [False] * 3
-    assert more.summary().heading == "smaller is better; 3 evaluations after 12 earlier observations"
+    assert best_points(more).heading == "smaller is better; 3 evaluations after 12 earlier observations"
 
 
 @pytest.mark.parametrize("failures", [0, 1])
@@ -247,6 +248,6 @@ def test_results_without_values(failures):
 def test_headings_say_how_a_run_ended():
     space = sb.Box([[0, 1]])
     found = sb.minimize(lambda x: 1.0, sb.GPEI(space, sb.RBF(0.3), **OPTIONS), 9, stop=sb.NoImprovement(3))
-    assert found.summary().heading == f"smaller is better; {len(found)} evaluations; ended by {found.stopped_by}"
+    assert best_points(found).heading == f"smaller is better; {len(found)} evaluations; ended by {found.stopped_by}"
     interrupted = attrs.evolve(found, interrupted=True)
-    assert interrupted.summary().heading.endswith("evaluations; interrupted")
+    assert best_points(interrupted).heading.endswith("evaluations; interrupted")

@@ -310,6 +310,11 @@ class Model(Stateful):
         """Return posterior mean and variance at points (k, d), not only candidates, in units of y: two (k,) arrays."""
         return self.in_units(*self.believed(points))
 
+    def means(self, points: Floats) -> Floats:
+        """Return the means (k,) of `predict`, without what the variances take."""
+        mean, variance = self.deviation(points)
+        return self.in_units(mean + self.prior_mean(points), variance)[0]
+
     def believed(self, points: Floats) -> tuple[Floats, Floats]:
         """Return mean and variance (k,) at points (k, d), in units of the engine's y."""
         mean, variance = self.deviation(points)

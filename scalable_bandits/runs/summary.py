@@ -1,0 +1,177 @@
+"""What came out of a tuning run and how sure it is, in sentences, from the observations and the policy's posterior."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+from scipy.stats import binom
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.policies import Best, Policy, RandomSearch
+from scalable_bandits.policies.contradiction import FEWEST_POINTS, leave_one_out_errors
+from scalable_bandits.policies.first_points import FIRST
+from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
+from scalable_bandits.posteriors.models.learned import LearnedModel
+from scalable_bandits.posteriors.models.model import Model
+from scalable_bandits.runs.importance import Importance, importance_of
+from scalable_bandits.runs.readable import point_text, shown, with_error
+from scalable_bandits.runs.stopping import Measured, regret_bound
+
+NORMAL = 1.959964  # half the width of the central 95 % of a normal distribution, in standard deviations
+POINTS, ERROR = 64, 0.04  # of an estimate of the parameters' importance, and its largest standard error
+LITTLE = 0.05  # share of the variance below which a parameter hardly matters
+NAMED = 3  # parameters whose share is given
+MOST_NAMES = 6  # names in a list
+LONGEST = 200  # characters of a setting
+END = 0.01  # distance from the end of a range, as a share of the range, that counts as its end
+MOST_POINTS = 1000  # distinct points of which each is left out once
+RARE = 0.01  # probability below which so few intervals that hold are not due to chance
+
+
+def lines_of(policy: Policy, best: Best, measured: Measured | None, values: Floats) -> list[str]:
+    """Return up to nine sentences on a run.
+
+    Parameters
+    ----------
+    policy
+        Policy after the run.
+    best
+        Its recommendation.
+    measured
+        Best observation; None if nothing was measured.
+    values
+        Values (n,) of the evaluations, in units of y, in the order in which they ended; NaN of those that failed.
+    """
+    if measured is None:
+        return ["Nothing was measured: there is no recommendation"]
+    model = policy.model if isinstance(policy, GaussianProcessPolicy) else None
+    ignorant = isinstance(model, LearnedModel) and len(np.unique(model.numbers)) < FIRST
+    known = not ignorant and not isinstance(policy, RandomSearch)  # whether the posterior means anything
+    recommended = f"Recommended: {_shortened(point_text(best.x, 4))}"
+    lines = [recommended, _expected(policy, best) if known else "", _measured(policy, best, measured, values, known)]
+    if ignorant:
+        lines.append(f"How sure this is cannot be said before {FIRST} different settings are measured")
+    elif known:
+        shares = _importance(policy)
+        lines += [_room(policy), _noise(model, values), _importance_line(shares), _ends(policy, best, shares)]
+        lines.append(_left_out(policy))
+    return [line for line in lines if line]
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Return names with commas, the last of many as a count."""
+    names = list(names)
+    return ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
+
+
+def _expected(policy: Policy, best: Best) -> str:
+    """Say what the recommended setting is expected to be worth."""
+    low, high = policy.interval(best.x)
+    if not np.isfinite([best.mean, low, high]).all():
+        return ""
+    ends = [with_error(end, best.std).partition(" ±")[0] for end in (low, high)]  # with as many digits
+    return f"Expected value there: {with_error(best.mean, best.std)}, 95 % interval {ends[0]} to {ends[1]}"
+
+
+def _measured(policy: Policy, best: Best, measured: Measured, values: Floats, known: bool) -> str:
+    """Say which value is the best measured one, when it was measured, and whether that is luck."""
+    parse, number = policy.space.parse, int(np.flatnonzero(values == measured.y)[0]) + 1
+    same = np.array_equal(parse(measured.x)[0], parse(best.x)[0])
+    where = "at the recommended setting" if same else "at another setting"
+    text = f"Best measured value: {shown(measured.y)} in evaluation {number:,} of {len(values):,}, {where}"
+    low, high = policy.interval(measured.x)
+    if not known or not np.isfinite([measured.value, low, high]).all():
+        return text
+    if not same:
+        text += f", where {with_error(measured.value, measured.std)} is expected"
+    return text + (": partly luck" if (measured.y < low if policy.minimize else measured.y > high) else "")
+
+
+def _room(policy: Policy) -> str:
+    """Say how much better another setting may be."""
+    found = regret_bound(policy)
+    if found is None:
+        return ""
+    bound, estimated = found
+    how = "an estimate by the learned model" if estimated else "if the model's assumptions hold"
+    return f"Another setting may be better by up to {shown(bound, 2)} ({how})"
+
+
+def _noise(model: Model | None, values: Floats) -> str:
+    """Compare the learned noise of a measurement with the spread of the values."""
+    spread = float(np.nanstd(values))
+    if not isinstance(model, LearnedModel) or model.known_noise or not spread > 0.0:
+        return ""
+    noise = math.sqrt(model.noise) * model.transform.scale
+    share = "less than 1" if noise < 0.01 * spread else f"{100.0 * noise / spread:.0f}"
+    return f"Learned noise of a measurement: {shown(noise, 2)}, {share} % of the standard deviation of all values"
+
+
+def _importance(policy: Policy) -> Importance | None:
+    """Estimate which parameters matter; None where the space or the policy does not allow it."""
+    if len(policy.space.axes) < 2:
+        return None
+    try:
+        return importance_of(policy, POINTS, ERROR)
+    except ValueError:
+        return None
+
+
+def _importance_line(shares: Importance | None) -> str:
+    """Name the parameters that matter most, and those that hardly matter."""
+    if shares is None:
+        return ""
+    if not shares.variance > 0.0:
+        return "No parameter makes a difference, as far as the model knows"
+    order = np.argsort(-shares.total, kind="stable")
+    little = shares.total + NORMAL * shares.total_error < LITTLE
+    most = [
+        f"{shares.names[i]} {100.0 * shares.total[i]:.0f} % ± {max(1.0, math.ceil(100.0 * shares.total_error[i])):.0f}"
+        for i in order[:NAMED]
+        if not little[i]
+    ]
+    text = f"What matters (shares of the variance, with interactions): {', '.join(most)}"
+    hardly = [shares.names[i] for i in order if little[i]]
+    return text + (f"; hardly: {_listed(hardly)}" if hardly else "")
+
+
+def _ends(policy: Policy, best: Best, shares: Importance | None) -> str:
+    """Name the parameters that matter and are recommended at an end of their range."""
+    space = policy.space
+    if not space.named and space.box is None:
+        return ""
+    point = space.parse(best.x)[0]
+    exist, found = space.active(point)[0], []
+    for i, axis in enumerate(space.axes):
+        place = float(axis.places(point[0, i]))
+        several = axis.low < axis.high and axis.ordered and (axis.values is None or len(axis.values) > 2)
+        matters = shares is None or shares.total[i] + NORMAL * shares.total_error[i] >= LITTLE
+        if exist[i] and several and matters and not END < place < 1.0 - END:
+            found.append(axis.name)
+    ranges = "its range" if len(found) == 1 else "their ranges"
+    return f"At the end of {ranges}: {_listed(found)} (a wider range may be better)" if found else ""
+
+
+def _left_out(policy: Policy) -> str:
+    """Say how many values the model predicts within its 95 % intervals when they are left out one by one."""
+    if not isinstance(policy, GaussianProcessPolicy) or policy._engines or policy.engine == "sketched":
+        return ""
+    model = policy.model
+    kernel = model.kernel  # first: it brings a learned model up to date
+    if model.forgets or kernel.epsilon or (isinstance(model, LearnedModel) and model.failed):
+        return ""
+    numbers, averages, variances = model.observations.collapsed()
+    if not FEWEST_POINTS <= len(numbers) <= MOST_POINTS:
+        return ""
+    x = model.domain.coordinates(numbers)
+    errors = leave_one_out_errors(kernel, x, averages - model.prior_mean(x), variances)
+    held, count = int((np.abs(errors) <= NORMAL).sum()), len(errors)
+    narrow = binom.cdf(held, count, 0.95) < RARE
+    note = ": they are too narrow" if narrow else ""
+    return f"Check: of {count} values left out one by one, {held} are in the model's 95 % intervals{note}"
