@@ -12,14 +12,17 @@ from numpy.typing import NDArray
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.spaces import Indices
-from scalable_bandits.studies.growth import ABSENT, HORIZON, HORIZONS, shown_value
 
 if TYPE_CHECKING:
     import xarray
 
 ROUND = "round"
 REGRET = "regret"
+HORIZON, HORIZONS = "horizon", "horizons"  # the longest; all, in ascending order, if a study has a list of them
+ABSENT = "absent"  # label of a case and name of a policy, of each pair that is not played
 BEST = "best"  # measure of a study, and quantity: regret of the best point played so far
+
+Value = int | float | str  # of an axis
 
 
 class Curve(NamedTuple):
@@ -29,6 +32,20 @@ class Curve(NamedTuple):
     policy: str  # without its horizon, if it is played at several
     x: Floats  # (k,) rounds, or values of the axis, ascending
     values: Floats  # (runs, k) cumulative regret or regret of the best point in units of y, seconds, or bytes
+
+
+def shown_value(axis: str, value: Value) -> str:
+    """Return the value of an axis as it stands in labels.
+
+    Parameters
+    ----------
+    axis
+        Name of the axis.
+    value
+        Its value.
+    """
+    shown = value if isinstance(value, str) else f"{value:,}" if isinstance(value, int) else f"{value:.12g}"
+    return f"{'T' if axis == HORIZON else axis} = {shown}"
 
 
 def case_of(result: xarray.Dataset | Mapping[str, Any], case: str | None) -> str:

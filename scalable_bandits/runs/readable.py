@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -103,6 +103,17 @@ def with_error(value: float, std: float) -> str:
     if not -6 < places < 10:
         return f"{value:.{DIGITS}g} ± {std:.1e}"
     return " ± ".join(f"{round(number, places) + 0.0:.{max(places, 0)}f}" for number in (value, std))  # 0.0: no "-0"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Return names with commas, and how many there are beyond so many.
+
+    Examples
+    --------
+    >>> listed(["a", "b", "c"], 3), listed(["a", "b", "c"], 1)
+    ('a, b, c', 'a and 2 more')
+    """
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def significant(value: float, digits: int = 4) -> str:

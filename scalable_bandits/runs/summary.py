@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 import numpy as np
 from scipy.stats import binom
@@ -16,7 +15,7 @@ from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors.models.learned import LearnedModel
 from scalable_bandits.posteriors.models.model import Model
 from scalable_bandits.runs.importance import Importance, importance_of
-from scalable_bandits.runs.readable import point_text, shown, with_error
+from scalable_bandits.runs.readable import listed, point_text, shown, with_error
 from scalable_bandits.runs.stopping import Measured, regret_bound
 
 NORMAL = 1.959964  # half the width of the central 95 % of a normal distribution, in standard deviations
@@ -49,7 +48,8 @@ def lines_of(policy: Policy, best: Best, measured: Measured | None, values: Floa
     model = policy.model if isinstance(policy, GaussianProcessPolicy) else None
     ignorant = isinstance(model, LearnedModel) and len(np.unique(model.numbers)) < FIRST
     known = not ignorant and not isinstance(policy, RandomSearch)  # whether the posterior means anything
-    recommended = f"Recommended: {_shortened(point_text(best.x, 4))}"
+    setting = point_text(best.x, 4)
+    recommended = f"Recommended: {setting if len(setting) <= LONGEST else f'{setting[: LONGEST - 3]}...'}"
     lines = [recommended, _expected(policy, best) if known else "", _measured(policy, best, measured, values, known)]
     if ignorant:
         lines.append(f"How sure this is cannot be said before {FIRST} different settings are measured")
@@ -58,16 +58,6 @@ def lines_of(policy: Policy, best: Best, measured: Measured | None, values: Floa
         lines += [_room(policy), _noise(model, values), _importance_line(shares), _ends(policy, best, shares)]
         lines.append(_left_out(policy))
     return [line for line in lines if line]
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
-
-
-def _listed(names: Iterable[str]) -> str:
-    """Return names with commas, the last of many as a count."""
-    names = list(names)
-    return ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
 
 
 def _expected(policy: Policy, best: Best) -> str:
@@ -138,7 +128,7 @@ def _importance_line(shares: Importance | None) -> str:
     ]
     text = f"What matters (shares of the variance, with interactions): {', '.join(most)}"
     hardly = [shares.names[i] for i in order if little[i]]
-    return text + (f"; hardly: {_listed(hardly)}" if hardly else "")
+    return text + (f"; hardly: {listed(hardly, MOST_NAMES)}" if hardly else "")
 
 
 def _ends(policy: Policy, best: Best, shares: Importance | None) -> str:
@@ -155,7 +145,7 @@ def _ends(policy: Policy, best: Best, shares: Importance | None) -> str:
         if exist[i] and several and matters and not END < place < 1.0 - END:
             found.append(axis.name)
     ranges = "its range" if len(found) == 1 else "their ranges"
-    return f"At the end of {ranges}: {_listed(found)} (a wider range may be better)" if found else ""
+    return f"At the end of {ranges}: {listed(found, MOST_NAMES)} (a wider range may be better)" if found else ""
 
 
 def _left_out(policy: Policy) -> str:

@@ -16,6 +16,11 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from scalable_bandits.analysis.curves import ABSENT as ABSENT
+from scalable_bandits.analysis.curves import HORIZON as HORIZON
+from scalable_bandits.analysis.curves import HORIZONS as HORIZONS
+from scalable_bandits.analysis.curves import Value as Value
+from scalable_bandits.analysis.curves import shown_value as shown_value
 from scalable_bandits.runs.thinning import Thinning
 from scalable_bandits.spaces import Indices
 from scalable_bandits.specification import differences
@@ -23,15 +28,11 @@ from scalable_bandits.specification import differences
 LISTS = ("cases", "policies")  # name, values and folder by label, in the order in which a dataset shows them
 TABLES = "specification"  # study file
 BUILD, SPACES = "build", "spaces"  # of a study that was made in Python: name of its function, spaces by case and policy
-HORIZON, HORIZONS = "horizon", "horizons"  # the longest; all, in ascending order, if a study has a list of them
-ABSENT = "absent"  # label of a case and name of a policy, of each pair that is not played
 AXES = "axes"  # table of a study file
 KEEP = "keep"  # which rounds are kept, if not all are
 # Keys that may differ.
 FREE = ("version", "python", "data", "title", "source", "replicates", HORIZON, HORIZONS, ABSENT, BUILD, SPACES)
 TABLE_OF = {"cases": "environments", "policies": "policies"}  # tables of a study file by list
-
-Value = int | float | str
 
 
 class Variant(NamedTuple):
@@ -179,20 +180,6 @@ def by_horizon(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str,
         for one in variants(stored, "policies")
     ]
     return {**stored, "policies": {one.label: one[1:] for one in found}}
-
-
-def shown_value(axis: str, value: Value) -> str:
-    """Return the value of an axis as it stands in labels.
-
-    Parameters
-    ----------
-    axis
-        Name of the axis.
-    value
-        Its value.
-    """
-    shown = value if isinstance(value, str) else f"{value:,}" if isinstance(value, int) else f"{value:.12g}"
-    return f"{'T' if axis == HORIZON else axis} = {shown}"
 
 
 def all_values(first: Sequence[Value], more: Sequence[Value]) -> list[Value]:

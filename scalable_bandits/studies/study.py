@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import attrs
 
-from scalable_bandits import checks
+from scalable_bandits import analysis, checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.execution import resolve
 from scalable_bandits.identity import function_name
 from scalable_bandits.policies import Policy
 from scalable_bandits.randomness import derived_seed
+from scalable_bandits.runs.readable import Text
 from scalable_bandits.runs.thinning import Keep, checked
 from scalable_bandits.specification import nearest, specify
 from scalable_bandits.studies import files, layout
@@ -23,7 +24,7 @@ from scalable_bandits.studies.growth import AXES, HORIZON, KEEP, LISTS, SPACES, 
 from scalable_bandits.studies.layout import checked_axes, checked_horizons
 from scalable_bandits.studies.runs import Player, Problem, Replicate, RunTask, StudyIncomplete, play_all
 from scalable_bandits.studies.stored import StudyResults, study_record
-from scalable_bandits.studies.summary import Comparison
+from scalable_bandits.studies.summary import Comparison, sentences
 
 if TYPE_CHECKING:
     import xarray
@@ -336,6 +337,55 @@ class Study:
                 run = cases.index(case.label), policies.index(policy.label), number
                 tasks.append(RunTask(run, replicate, policy.name, (case.label, policy.label)))
         return tasks
+
+    def summary(self, result: xarray.Dataset | str | Path | None = None) -> Text:
+        """Say in at most ten lines what the study found and how sure it is, at its longest horizon.
+
+        A policy is not clearly worse than the best one if the 95 % interval of their paired differences, replicate by
+        replicate, contains 0. The best one was selected on the same data, so that this is weak evidence where many
+        policies are compared.
+
+        Parameters
+        ----------
+        result
+            Result of `run` or `open`, also an unfinished one, or folder or URL of the study. Default: the study's
+            store.
+
+        Returns
+        -------
+        str
+            Size and unfinished runs; of each case (the first five) the best policy, its regret with its standard error,
+            and those not clearly worse; of several cases the mean ranks; and, of a finished study of its own horizon,
+            how many published numbers are within 2 standard errors.
+
+        Raises
+        ------
+        ValueError
+            If the result is not one of this study, or is not given and the study has no store.
+        FileNotFoundError
+            If there is no study at the place.
+
+        Examples
+        --------
+        >>> import scalable_bandits as sb
+        >>> study = sb.Study.load("janz2020-table1")
+        >>> result = study.run(replicates=2, horizon=20, cases=["d = 1"])
+        >>> study.summary(result).splitlines()[0].rpartition(": ")[2]
+        '1 case, 2 policies, 2 replicates, 20 rounds'
+        """
+        result = _default(result, self.store)
+        if isinstance(result, str | Path):
+            result = Study.open(result)
+        made_by = getattr(result, "attrs", {}).get("study")
+        if result is None or made_by != self.name:
+            allowed = f"a result of the study {self.name!r}, or its folder or URL"
+            checks.refuse("result", result if made_by is None else f"one of {made_by!r}", allowed)
+        needed = [name for name in ("regret", "cumulative_regret", "uniform_regret") if name in result]
+        whole = result[needed].load()
+        done = analysis.complete(whole) | ~analysis.present(whole)[..., None]
+        own = done.all() and analysis.horizons_of(whole) == list(self.horizons)
+        compared = self.published(result) if own and self.published is not None else []
+        return Text("\n".join(sentences(whole, compared)))
 
     def replicate(
         self, case: str, number: int, horizon: int, seed: int = 0, data: str | Path | None = None,
