@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from scalable_bandits import analysis as analysis
     from scalable_bandits import plots as plots
     from scalable_bandits.execution import ClusterError as ClusterError
+    from scalable_bandits.integrations.export import export as export
     from scalable_bandits.report.watched_page import watch as watch
     from scalable_bandits.runs.recording import record as record
     from scalable_bandits.status import check as check
@@ -90,6 +91,7 @@ _LATE = {
     "Study": "studies",
     "check": "status",
     "copy": "store.copying",
+    "export": "integrations.export",
     "record": "runs.recording",
     "watch": "report.watched_page",
     "ClusterError": "execution",

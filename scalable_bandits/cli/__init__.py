@@ -26,6 +26,7 @@ app.command("watch")(watch.watch)
 app.command("check")(runs.check_store)
 app.command("resume")(runs.resume_run)
 app.command("report")(runs.write_page)
+app.command("export")(runs.export_run)
 
 
 def _print_version(asked: bool) -> None:

@@ -263,6 +263,28 @@ def write_page(
     console.print(f"Saved: {written}", soft_wrap=True)
 
 
+def export_run(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="Store of a run or a study.")],
+    to: Annotated[
+        str,
+        option(
+            "TARGET", "A file (.csv, .parquet), or a storage of Optuna: sqlite:///FILE, another URL, a journal (.log)."
+        ),
+    ],
+    name: Annotated[str | None, option("NAME", "Name of Optuna's study. Default: name of PATH.")] = None,
+    overwrite: Annotated[bool, option("", "Replace a file that exists.", "--overwrite")] = False,
+) -> None:
+    """Write the evaluations of a run, or the rounds of a simulation or a study, for other tools. Changes no store."""
+    from scalable_bandits.integrations.export import export
+
+    with refusals():
+        try:
+            count = export(path, to, name=name, overwrite=overwrite)
+        except ImportError as error:
+            raise ValueError(str(error)) from None
+    console.print(f"Saved: {to}, {count:,} row{'s' * (count != 1)}", soft_wrap=True)
+
+
 def _width(columns: dict[str, list[str]]) -> int:
     """Return the width in characters of a table with these columns, three more per column for the gaps."""
     widest = {heading: max(map(cell_len, [heading, *cells])) for heading, cells in columns.items()}

@@ -8,6 +8,7 @@ import functools
 import math
 import weakref
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +19,8 @@ from optuna.trial import FrozenTrial, TrialState
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies import measurements
-from scalable_bandits.spaces import Categorical, Integer, Parameter, Real, SearchSpace
-from scalable_bandits.spaces.parameters import LARGEST
+from scalable_bandits.spaces import Categorical, Integer, Ordinal, Parameter, Real, SearchSpace
+from scalable_bandits.spaces.parameters import LARGEST, Choice
 from scalable_bandits.spaces.parameters_from import to_parameter
 
 MOST_LISTED = 1000  # largest number of steps that are an `Ordinal` of the values; more are an `Integer` of positions
@@ -52,6 +53,45 @@ def parameter_of(distribution: BaseDistribution) -> Parameter | None:
         if not isinstance(distribution, CategoricalDistribution):
             return None
         return Categorical([f"{position}: {choice!r}" for position, choice in enumerate(distribution.choices)])
+
+
+def distribution_of(parameter: Parameter) -> BaseDistribution:
+    """Return a parameter as a distribution, of which `parameter_of` makes an equal one where it has several values.
+
+    Parameters
+    ----------
+    parameter
+        Parameter. Values that Optuna does not keep, or that it takes for equal, become their texts; evenly spaced
+        numbers of an `Ordinal` become a range with steps.
+    """
+    if isinstance(parameter, Real):
+        return FloatDistribution(parameter.low, parameter.high, log=parameter.log)
+    if isinstance(parameter, Integer):
+        return IntDistribution(parameter.low, parameter.high, log=parameter.log)
+    assert isinstance(parameter, Choice)
+    stepped = _stepped(parameter.values) if isinstance(parameter, Ordinal) else None
+    if stepped is not None:
+        return stepped
+    values = list(parameter.values)
+    kept = all(each is None or isinstance(each, bool | int | float | str) for each in values)
+    if not kept or len(set(values)) < len(values):
+        values = [f"{position}: {choice!r}" for position, choice in enumerate(values)]
+    return CategoricalDistribution(values)
+
+
+def _stepped(values: Sequence[Any]) -> BaseDistribution | None:
+    """Return the distribution of evenly spaced numbers; None if they are not, or one apart."""
+    kinds = set(map(type, values))
+    if len(values) < 2 or kinds not in ({int}, {float}) or not values[0] < values[1]:
+        return None
+    first, second, count = *(Decimal(str(each)) for each in values[:2]), len(values)
+    step = second - first
+    even = all(abs(float((Decimal(str(each)) - first) / step) - i) < ROUNDING for i, each in enumerate(values))
+    if not even or (kinds == {int} and step == 1):
+        return None
+    if kinds == {int}:
+        return IntDistribution(values[0], values[-1], step=int(step))
+    return FloatDistribution(values[0], float(first + (count - 1) * step), step=float(step))
 
 
 def _step(distribution: BaseDistribution) -> float | None:

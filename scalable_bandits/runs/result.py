@@ -6,7 +6,7 @@ import html
 import itertools
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import attrs
@@ -195,12 +195,7 @@ class TuningResult:
         rows = self.evaluations()
         index = pandas.RangeIndex(1, len(rows) + 1, name="evaluation")
         value, error, seconds = self._other_names("value", "error", "seconds")
-        columns: dict[str, Any] = {}
-        settings = [self._by_name(row.x) for row in rows]
-        for name in self._names:
-            values = [setting.get(name, math.nan) for setting in settings]
-            kept = any(each is None for each in values)  # a value as others; pandas would make it NaN
-            columns[name] = pandas.Series(values, index, dtype=object) if kept else values
+        columns = parameter_columns(self._names, [self._by_name(row.x) for row in rows], index)
         columns |= {value: [row.value for row in rows], error: [row.error for row in rows]}
         if any(math.isfinite(row.seconds) for row in rows):
             columns[seconds] = [row.seconds for row in rows]
@@ -226,7 +221,7 @@ class TuningResult:
 
     def _other_names(self, *names: str) -> list[str]:
         """Return names, an underscore after those that a parameter has."""
-        return [name if name not in self._names else f"{name}_" for name in names]
+        return other_names(self._names, *names)
 
     def dataset(self) -> xarray.Dataset:
         """Return the observations as xarray dataset over ``round``; of a named space with a variable a parameter.
@@ -337,6 +332,43 @@ def _cells(found: TuningResult, x: Any, value: float, std: float) -> list[str]:
     at = found.y[(space.parse(every)[0] == space.parse(x)[0][0]).all(axis=1)] if len(every) else found.y
     repeats = f" (mean of {len(at)})" if len(at) > 1 else ""
     return [*cells, with_error(value, std), shown(float(at.mean())) + repeats if len(at) else "not measured"]
+
+
+def parameter_columns(
+    names: Sequence[str], settings: Sequence[Mapping[str, Any]], index: pandas.Index[Any]
+) -> dict[str, Any]:
+    """Return the columns of parameters in a table: NaN where a parameter does not exist.
+
+    Parameters
+    ----------
+    names
+        Names of the parameters.
+    settings
+        Values by parameter, a dict a row.
+    index
+        Index of the table.
+    """
+    import pandas
+
+    columns: dict[str, Any] = {}
+    for name in names:
+        values = [setting.get(name, math.nan) for setting in settings]
+        kept = any(each is None for each in values)  # a value as others; pandas would make it NaN
+        columns[name] = pandas.Series(values, index, dtype=object) if kept else values
+    return columns
+
+
+def other_names(parameters: Collection[str], *names: str) -> list[str]:
+    """Return names of further columns, an underscore after those that a parameter has.
+
+    Parameters
+    ----------
+    parameters
+        Names of the parameters.
+    names
+        Names of the columns.
+    """
+    return [name if name not in parameters else f"{name}_" for name in names]
 
 
 def _seconds(ticket: Ticket) -> float:

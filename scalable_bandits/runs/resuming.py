@@ -12,8 +12,10 @@ name
 
 from __future__ import annotations
 
+import json
 import shlex
 import warnings
+import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -27,7 +29,7 @@ from scalable_bandits.runs.maximize import maximize, minimize
 from scalable_bandits.runs.result import TuningResult
 from scalable_bandits.runs.simulate import simulate
 from scalable_bandits.runs.trajectory import Trajectory
-from scalable_bandits.spaces import SearchSpace
+from scalable_bandits.spaces import SearchSpace, Space
 from scalable_bandits.specification import allow, imported, names_in
 from scalable_bandits.store import ObservationStore, StoredRun, StoreError
 
@@ -71,6 +73,48 @@ def named_space(run: StoredRun) -> SearchSpace | None:
         return None
 
 
+def labelled_space(run: StoredRun) -> Space:
+    """Return the space of a run, without its constraints; values that a store cannot keep are replaced by their names.
+
+    Parameters
+    ----------
+    run
+        Run, open for reading.
+
+    Raises
+    ------
+    ValueError
+        If the space is of a class of the user's.
+    """
+    return Space.from_dict(_filled(run, _labelled(run.specification["policy"]["space"]), "space", ("where",)))
+
+
+def _labelled(space: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the description of a space, with texts for values that a store cannot keep."""
+    inside = space.get("parameters")
+    if inside is None:
+        return dict(space)
+    if isinstance(inside.get("type"), str):  # a `SearchSpace` in `Settings`
+        return {**space, "parameters": _labelled(inside)}
+    values = {name: [_label(each) for each in kind["values"]] for name, kind in inside.items() if "values" in kind}
+    found = {name: {**kind, **({"values": values[name]} if name in values else {})} for name, kind in inside.items()}
+    for kind in found.values():
+        if isinstance(kind.get("when"), Mapping):
+            pairs = kind["when"].items()  # several values are a list, and so is one that is a tuple
+            several = {name for name, v in pairs if isinstance(v, list) and _label(v) not in values.get(name, ())}
+            kind["when"] = {name: [_label(each) for each in (v if name in several else [v])] for name, v in pairs}
+    return {**space, "parameters": found}
+
+
+def _label(value: Any) -> Any:
+    """Return a value; if it is described, the name of what it is, with a number that tells it from others."""
+    if not isinstance(value, Mapping | list):
+        return value
+    text = json.dumps(value, sort_keys=True)
+    name = text if isinstance(value, list) else str(value.get("function"))
+    return name if isinstance(value, Mapping) and len(value) == 1 else f"{name} #{zlib.crc32(text.encode()):08x}"
+
+
 def environment_of(run: StoredRun) -> Environment:
     """Make the environment of a simulated run from its specification; ValueError as in `policy_of`.
 
@@ -84,6 +128,11 @@ def environment_of(run: StoredRun) -> Environment:
 
 def _specified(run: StoredRun, name: str, without: Collection[str] = ()) -> Any:
     """Return one part of a run's specification, with its arrays filled in, and without some keys."""
+    return _filled(run, run.specification[name], name, without)
+
+
+def _filled(run: StoredRun, part: Any, name: str, without: Collection[str]) -> Any:
+    """Return a part of a specification of this name, as `_specified` does."""
 
     def fill(value: Any, place: str, by_name: bool = False) -> Any:
         if isinstance(value, Mapping) and by_name:  # no name of the user's means anything here
@@ -100,7 +149,7 @@ def _specified(run: StoredRun, name: str, without: Collection[str] = ()) -> Any:
             return {key: fill(v, f"{place}.{key}", key in names) for key, v in value.items() if key not in without}
         return [fill(v, place) for v in value] if isinstance(value, list) else value
 
-    return fill(run.specification[name], name)
+    return fill(part, name)
 
 
 def function_of(name: str) -> Callable[[Any], float]:
