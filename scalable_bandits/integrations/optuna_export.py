@@ -21,7 +21,8 @@ from scalable_bandits import checks
 from scalable_bandits.integrations.optuna_study import distribution_of
 from scalable_bandits.runs.readable import setting_of
 from scalable_bandits.runs.resuming import labelled_space
-from scalable_bandits.spaces import SearchSpace, Settings, Space
+from scalable_bandits.spaces import Space
+from scalable_bandits.spaces.named import NamedSpace
 from scalable_bandits.status import minimizes
 from scalable_bandits.store import StoredRun
 from scalable_bandits.tickets import OPEN, Ticket
@@ -101,7 +102,7 @@ def distributions_of(space: Space) -> dict[str, BaseDistribution]:
     space
         Space of a run.
     """
-    if isinstance(space, SearchSpace | Settings):
+    if isinstance(space, NamedSpace):
         return {name: distribution_of(kind) for name, kind in zip(space.names, space.kinds, strict=True)}
     if not space.has_coordinates:
         return {axis.name: IntDistribution(0, int(axis.high)) for axis in space.axes}

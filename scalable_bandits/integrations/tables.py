@@ -13,7 +13,7 @@ import numpy as np
 from scalable_bandits import checks
 from scalable_bandits.runs.readable import setting_of
 from scalable_bandits.runs.result import other_names, parameter_columns
-from scalable_bandits.runs.resuming import labelled_space
+from scalable_bandits.runs.resuming import labelled_space, named_space
 from scalable_bandits.runs.thinning import ROUND, keeps_some
 from scalable_bandits.spaces.parameters import is_nothing
 from scalable_bandits.store import ObservationStore, StoredRun
@@ -77,20 +77,17 @@ def rounds(run: StoredRun, points: bool = True) -> Iterator[pandas.DataFrame]:
     """
     import pandas
 
-    named, count = None, len(run)
+    named, count = named_space(run) if points else None, len(run)
     fields = [field.name for field in run.fields if field.name not in (ROUND, "x")]
     x = next((field for field in run.fields if field.name == "x" and field.shape), None) if points else None
-    if x is not None and run.specification["policy"]["space"]["type"] in ("SearchSpace", "Settings"):
-        named = labelled_space(run)
     for first in range(0, max(count, 1), BLOCK):
         stop = min(first + BLOCK, count)
         numbers = np.arange(first + 1, stop + 1)
         found = run.read(first, stop, [*fields, *(["x"] if x else []), *([ROUND] if keeps_some(run) else [])])
         columns: dict[str, Any] = {}
         if named is not None:
-            names = [axis.name for axis in named.axes]
             settings = named.arguments(found["x"]) if len(numbers) else []
-            columns = parameter_columns(names, settings, pandas.RangeIndex(len(numbers)))
+            columns = parameter_columns(named.names, settings, pandas.RangeIndex(len(numbers)))
         elif x is not None:
             columns = {f"x{i}": found["x"][:, i] for i in range(x.shape[0])}
         series = {"round": found.get(ROUND, numbers), **{name: found[name] for name in fields}}

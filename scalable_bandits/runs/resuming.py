@@ -29,10 +29,12 @@ from scalable_bandits.runs.maximize import maximize, minimize
 from scalable_bandits.runs.result import TuningResult
 from scalable_bandits.runs.simulate import simulate
 from scalable_bandits.runs.trajectory import Trajectory
-from scalable_bandits.spaces import SearchSpace, Space
+from scalable_bandits.spaces import Space
+from scalable_bandits.spaces.named import NamedSpace
 from scalable_bandits.specification import allow, imported, names_in
 from scalable_bandits.store import ObservationStore, StoredRun, StoreError
 
+NAMED = ("SearchSpace", "Settings")  # types of spaces whose parameters have names
 SETTINGS = ("parallel", "on", "retries", "timeout")  # arguments of a tuning run that its store has
 
 
@@ -55,22 +57,21 @@ def policy_of(run: StoredRun, *, constrained: bool = True) -> Policy:
     return Policy.from_dict(_specified(run, "policy", () if constrained else ("where",)))
 
 
-def named_space(run: StoredRun) -> SearchSpace | None:
-    """Return the space of a run, without its constraints, if it has named parameters that can be made again.
+def named_space(run: StoredRun) -> NamedSpace | None:
+    """Return the space of a run as `labelled_space` does, if it has named parameters and can be made again.
 
     Parameters
     ----------
     run
         Run, open for reading.
     """
-    described = run.specification.get("policy")
-    described = described.get("space") if isinstance(described, Mapping) else None
-    if not isinstance(described, Mapping) or described.get("type") != SearchSpace.__name__:
+    if _space_of(run).get("type") not in NAMED:
         return None
     try:
-        return SearchSpace.from_dict({name: value for name, value in described.items() if name != "where"})
-    except ValueError:  # values that a store cannot keep
+        space = labelled_space(run)
+    except ValueError:
         return None
+    return space if isinstance(space, NamedSpace) else None
 
 
 def labelled_space(run: StoredRun) -> Space:
@@ -84,16 +85,23 @@ def labelled_space(run: StoredRun) -> Space:
     Raises
     ------
     ValueError
-        If the space is of a class of the user's.
+        If the specification has no space, or one of a class of the user's.
     """
-    return Space.from_dict(_filled(run, _labelled(run.specification["policy"]["space"]), "space", ("where",)))
+    return Space.from_dict(_filled(run, _labelled(_space_of(run)), "space", ("where",)))
 
 
-def _labelled(space: Mapping[str, Any]) -> dict[str, Any]:
+def _space_of(run: StoredRun) -> Mapping[str, Any]:
+    """Return the description of a run's space; empty if it has none."""
+    policy = run.specification.get("policy")
+    space = policy.get("space") if isinstance(policy, Mapping) else None
+    return space if isinstance(space, Mapping) else {}
+
+
+def _labelled(space: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the description of a space, with texts for values that a store cannot keep."""
     inside = space.get("parameters")
-    if inside is None:
-        return dict(space)
+    if space.get("type") not in NAMED or not isinstance(inside, Mapping):
+        return space
     if isinstance(inside.get("type"), str):  # a `SearchSpace` in `Settings`
         return {**space, "parameters": _labelled(inside)}
     values = {name: [_label(each) for each in kind["values"]] for name, kind in inside.items() if "values" in kind}
