@@ -1,6 +1,6 @@
 """Output and errors of the command.
 
-Exit codes: 0 success, 1 failure during the work, 2 refused input, 130 interrupted.
+Exit codes: 0 success, 1 failure during the work, 2 refused input, 3 a watched run was interrupted, 130 interrupted.
 """
 
 from __future__ import annotations

@@ -528,7 +528,7 @@ Watched = WatchedRun | WatchedStudy
 
 
 def watched(place: Any) -> Watched:
-    """Return the run or the study in a place, read once.
+    """Return the run or the study in a place, read once; a run may be one whose creation is not finished.
 
     Parameters
     ----------
@@ -539,13 +539,20 @@ def watched(place: Any) -> Watched:
     ------
     FileNotFoundError
         If there is nothing at all.
+    FileExistsError
+        If there is something else.
     """
     if isinstance(place, str | Path) and study_record(place) is not None:
         found: Watched = WatchedStudy(place)
     else:
         found = WatchedRun(place)
-        if not locate(place).occupied():
-            raise FileNotFoundError(f"store: there is neither a run nor a study in {place}")
+        try:
+            ObservationStore.open(place)
+        except FileNotFoundError:
+            if not locate(place).occupied():
+                raise FileNotFoundError(f"store: there is neither a run nor a study in {place}") from None
+        except StoreError:
+            pass  # which `state` says
     found.read()
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from scalable_bandits.studies import Comparison, Study
 from scalable_bandits.studies.stored import study_record
 
 if TYPE_CHECKING:
+    import jinja2
     import xarray
 
 GENERATOR = "scalable_bandits report"  # written into every page; only files that contain it are overwritten
@@ -74,20 +76,24 @@ def render(report: Report, template: str = "page.html.j2", nonce: str = "") -> s
     nonce
         Text that allows the script which keeps a watched page up to date; without one there is no script.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
     from scalable_bandits import __version__
 
-    environment = Environment(
-        loader=PackageLoader("scalable_bandits.report", "."),
+    made = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+    given = {"report": report, "generator": GENERATOR, "made": made, "version": __version__, "nonce": nonce}
+    return _templates().get_template(template).render(**given)
+
+
+@functools.cache
+def _templates() -> jinja2.Environment:
+    import jinja2
+
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("scalable_bandits.report", "."),
         autoescape=True,
-        undefined=StrictUndefined,
+        undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
-    given = {"report": report, "generator": GENERATOR, "made": made, "version": __version__, "nonce": nonce}
-    return environment.get_template(template).render(**given)
 
 
 def write_report(place: str | Path, out: str | Path) -> Path:
