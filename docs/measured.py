@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from matplotlib.axes import Axes
 from benchmarks.tuners import lines as tuner_lines
 from benchmarks.tuners import peers, standings
 from benchmarks.tuners.report import markdown
-from docs.pictures import LOOKS, Picture, bars, of_regret, seen
+from docs.pictures import LOOKS, Picture, bars, of_regret, seen, wrapped
 from scalable_bandits import analysis
 from scalable_bandits.report.numbers import significant
 from scalable_bandits.studies import Study, transfer
@@ -113,7 +112,7 @@ def folded(summary: str, lines: Sequence[str]) -> list[str]:
 
 def shown(found: Sequence[Picture], caption: str) -> list[str]:
     """Lines of pictures and of what they have in common."""
-    return [*(line for each in found for line in each.lines()), "", *textwrap.wrap(caption, 120), ""] if found else []
+    return [*(line for each in found for line in each.lines()), "", *wrapped(caption), ""] if found else []
 
 
 def of_tuners(name: str, folder: Path) -> tuple[list[str], list[Picture]]:
@@ -310,7 +309,7 @@ def part(folder: Path = RESULTS) -> tuple[list[str], list[Picture]]:
         for name in names:
             study = Study.load(name)
             lines, pictures = make(name, folder)
-            words = [*textwrap.wrap(f"{study.title} ({study.source}).", 120), "", *textwrap.wrap(VERDICTS[name], 120)]
+            words = [*wrapped(f"{study.title} ({study.source})."), "", *wrapped(VERDICTS[name])]
             found += [f"### {name}", "", *words, "", *lines]
             drawn += pictures
     return found, drawn

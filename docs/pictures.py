@@ -18,6 +18,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from scalable_bandits import analysis, plots
 from scalable_bandits.plots import COLOURS
@@ -92,10 +93,14 @@ class Picture(NamedTuple):
             self.draw(ax)
             handles, labels = ax.get_legend_handles_labels()
             if labels:
-                columns = 2 if max(map(len, labels)) < 27 else 1
+                if all(isinstance(handle, Line2D) for handle in handles):  # as at the end of the curves, from below
+                    handles = sorted(handles, key=lambda handle: handle.get_ydata()[-1])
+                    labels = [handle.get_label() for handle in handles]
+                columns, long = (2 if max(map(len, labels)) < 27 else 1), max(map(len, labels)) > 19
                 figure.set_figheight(self.height + ROW * -(-len(labels) // columns) + 0.1)
                 figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False,
-                              handlelength=2.6, columnspacing=1.2, labelspacing=0.25, borderpad=0.1)  # fmt: skip
+                              handlelength=1.8 if long else 2.6, columnspacing=1.2, fontsize=7.2 if long else 8.0,
+                              labelspacing=0.25, borderpad=0.1)  # fmt: skip
             written = io.StringIO()
             figure.savefig(written, format="svg", metadata={"Date": None, "Creator": None, "Source": self.digest})
         shorter = re.sub(r"\d+\.\d{4,}", lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip("."),
@@ -104,9 +109,14 @@ class Picture(NamedTuple):
 
     def lines(self) -> list[str]:
         """Return the lines of the page that show the picture."""
-        text = textwrap.wrap(f"![{self.alt}", 118, break_on_hyphens=False)
+        text = wrapped(f"![{self.alt}")
         end = f"](figures/{self.name}.svg)"
         return [*text[:-1], text[-1] + end] if len(text[-1] + end) <= 120 else [*text, end]
+
+
+def wrapped(text: str) -> list[str]:
+    """Return a paragraph in lines; names such as GP-UCB stay whole."""
+    return textwrap.wrap(text, 118, break_on_hyphens=False)
 
 
 def slug(text: str) -> str:
