@@ -80,7 +80,7 @@ HERE = {  # what comes out, written after reading the results
     "janz2020-benchmarks": "pi-GP-UCB has less regret on Rosenbrock's function and the camel, by about a fifth to a "
     "quarter. On the eggholder and Schaffer's function IGP-UCB has less, by no more than the errors.",
     "janz2020-table1": "The same order in each dimension, with shares that are like the published ones for d = 1 and "
-    "lower for d = 2; run times are seconds where the paper has minutes and hours.",
+    "lower for d = 2; run times, measured beside other work, are seconds where the paper has minutes and hours.",
     "janz2020-theory": "The bounds hold for d = 1 and d = 2. For d = 3 cells are far fewer than the bound allows, and "
     "the exponent of the regret, fitted to the last decade of rounds, is a little above it: a bound is for the limit, "
     "and without logarithms.",
@@ -150,8 +150,12 @@ def size(record: dict[str, Any], study: Study) -> str:
     words = f"{replicates(ran[0])} of {ran[1]:,} rounds, seed {record['seed']}, version {record['version']}"
     if record.get("seconds") is not None:
         words += f", {record['seconds']:.0f} s"
+    played = [row for row in record["table"] if row["regret"] is not None]
+    cases = list(dict.fromkeys(row["case"] for row in played))
+    policies = [row["policy"] for row in played] if len(played) == 1 else []
+    part = "" if len(cases) == len(study.cases) else f" ({', '.join([*cases, *policies])})"
     if ran == planned:
-        return f"Full scale: {words}."
+        return f"Full scale{part}: {words}."
     return f"**Small scale** (the study has {planned[0]} replicates of {planned[1]:,} rounds): {words}."
 
 
@@ -184,7 +188,7 @@ def numbers(record: dict[str, Any]) -> list[str]:
         return [*header, *(
             f"| {row['case']} | {row['policy']} | {row['quantity']} | "
             f"{with_error(row['ours'], row['standard_error'])} | {row['published']} |"
-            for row in record["published"]
+            for row in record["published"] if row["ours"] is not None
         ), ""]  # fmt: skip
     header = [f"| case | policy | regret ({record['unit']}) | of uniform |", "| --- | --- | ---: | ---: |"]
     return [*header, *(

@@ -132,12 +132,20 @@ def of_tuners(name: str, folder: Path) -> tuple[list[str], list[Picture]]:
     caption = caption if len(drawn) > 1 else caption.partition(" Left:")[0] + "."
     made_by = ", ".join(sorted({line["version"] for runs in kept.values() for line in runs.values()}))
     words = shown(drawn, f"{caption} Versions: {made_by}.")
-    return [*words, *folded("Ranks, wins and losses, medians, CPU time", [*tables, *again])], drawn
+    marks = standings.marks(kept)
+    scores = []
+    for tuner in kept:
+        played = {mark: standings.results_at(kept[tuner], mark) for mark in marks}
+        at = max(marks, key=lambda mark: (len(played[mark]), mark))  # at which the tuner has the most runs
+        score = standings.score(standings.results_at(kept["ours"], at), played[at])
+        scores += [f"{score} against {tuner} after {at}"] if tuner != "ours" else []
+    here = wrapped(f"**Here:** wins, losses and ties of *ours* are {', '.join(scores)} evaluations.")
+    return [*here, "", *words, *folded("Ranks, wins and losses, medians, CPU time", [*tables, *again])], drawn
 
 
 def _of_ranks(name: str, kept: Mapping[str, Any], files: Sequence[Path]) -> list[Picture]:
     """Return pictures of mean ranks over evaluations: of the tuners that have all runs, and of all tuners."""
-    marks = sorted({each["at"] for runs in kept.values() for line in runs.values() for each in line["checkpoints"]})
+    marks = standings.marks(kept)
     at = {mark: {tuner: standings.results_at(runs, mark) for tuner, runs in kept.items()} for mark in marks}
     most = max((len(each) for results in at.values() for each in results.values()), default=0)
     whole = [tuner for tuner in kept if all(len(results[tuner]) == most for results in at.values())]

@@ -25,6 +25,7 @@ from scalable_bandits.plots import COLOURS
 from scalable_bandits.plots.curves import FEW
 from scalable_bandits.plots.style import logarithmic
 from scalable_bandits.report.numbers import significant
+from scalable_bandits.studies import Study
 
 FOLDER = Path(__file__).parent / "figures"
 WIDTH, HEIGHT = 3.75, 2.45  # inches, without the legend
@@ -133,10 +134,11 @@ def listed(values: Sequence[tuple[str, float]]) -> str:
 def of_regret(record: Mapping[str, Any], files: Sequence[Path], **options: Any) -> list[Picture]:
     """Return a picture for each case: regret over rounds, or at the end alone where a result has no curves."""
     found = []
-    cases = list(dict.fromkeys(row["case"] for row in record["table"]))
+    cases = list(dict.fromkeys(row["case"] for row in record["table"] if row["regret"] is not None))
+    several = len(Study.registry[record["study"]].cases) > 1
     for case in cases:
-        name = record["study"] + (f"-{slug(case)}" if len(cases) > 1 else "")
-        where = f" ({case})" if len(cases) > 1 else ""
+        name = record["study"] + (f"-{slug(case)}" if several else "")
+        where = f" ({case})" if several else ""
         last = max(row.get("horizon", record["horizon"]) for row in record["table"])
         rows = [
             row for row in record["table"] if row["case"] == case and row.get("horizon", last) == last and row["regret"]
@@ -146,7 +148,7 @@ def of_regret(record: Mapping[str, Any], files: Sequence[Path], **options: Any) 
         what = f"{'Average' if average else 'Cumulative'} regret"
         if "curves" in record:
             alt = f"{what} over {last:,} rounds{where}, at the end from the least to the most: {ends}."
-            found.append(Picture(name, alt, files, _curves(record, case, len(cases) > 1, options)))
+            found.append(Picture(name, alt, files, _curves(record, case, several, options)))
         else:
             alt = f"{what} after {last:,} rounds{where}, from the least to the most: {ends}."
             found.append(Picture(name, alt, files, _ends(rows, case, record), 0.9 + 0.2 * len(rows)))
@@ -219,7 +221,7 @@ def of_published(
     rows: Sequence[Mapping[str, Any]], quantity: str, name: str, files: Sequence[Path], words: str, *, log: bool = False
 ) -> Picture:
     """Return a picture of measured numbers with standard errors beside published ones, by case."""
-    rows = [row for row in rows if row["quantity"] == quantity]
+    rows = [row for row in rows if row["quantity"] == quantity and row["ours"] is not None]
     cases, policies = (list(dict.fromkeys(row[key] for row in rows)) for key in ("case", "policy"))
 
     def draw(ax: Axes) -> None:
@@ -243,7 +245,7 @@ def of_published(
         ax.spines[["top", "right"]].set_visible(False)
 
     pairs = [f"{row['policy']} {row['case']} {significant(row['ours'], 2)} ({row['published']})" for row in rows]
-    return Picture(name, f"{words}, measured and in brackets published: {', '.join(pairs)}.", files, draw)
+    return Picture(name, f"{words.capitalize()}, measured and in brackets published: {', '.join(pairs)}.", files, draw)
 
 
 def seconds_of(published: str) -> float:

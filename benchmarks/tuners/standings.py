@@ -49,6 +49,11 @@ def results_at(kept: Mapping[Key, Line], at: int) -> dict[Key, Result]:
     return found
 
 
+def marks(kept: Mapping[str, Mapping[Key, Line]]) -> list[int]:
+    """Return the numbers of evaluations at which a result of any tuner was kept."""
+    return sorted({each["at"] for runs in kept.values() for line in runs.values() for each in line["checkpoints"]})
+
+
 class Score(NamedTuple):
     """Wins, losses and ties on the runs that both tuners played."""
 
@@ -112,7 +117,7 @@ def sheets(study: str, kept: Mapping[str, Mapping[Key, Line]], ours: str) -> lis
     """Make the tables of a study: two for each checkpoint of the kept runs, by name of the tuner."""
     every = [line for each in kept.values() for line in each.values()]
     made: list[Sheet] = []
-    for at in sorted({each["at"] for line in every for each in line["checkpoints"]}):
+    for at in marks(kept):
         found = {name: results_at(each, at) for name, each in kept.items()}
         found = {name: each for name, each in found.items() if each}
         made.append(_standings(f"{study}, {at} evaluations", found, ours, _compared(every)))

@@ -367,7 +367,7 @@ class TestFigures:
         assert "| 0.09 |" in text
         monkeypatch.setattr(pictures, "FOLDER", tmp_path)
         assert [picture.name for picture in drawn if not picture.is_current] == [
-            "janz2020-table1-of-regret", "janz2020-table1-of-seconds", "janz2020-table1",
+            "janz2020-table1-of-regret", "janz2020-table1-of-seconds", "janz2020-table1-d-1",
         ]  # fmt: skip
         for picture in drawn:
             picture.save()
