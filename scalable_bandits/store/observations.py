@@ -39,12 +39,9 @@ class ObservationStore(StoredRun):
 
     Created by `create`, opened by `open`. A store that is open for writing holds the run's lock until it is closed, and
     is a context manager. Leaving the context by an exception makes everything durable, but is not an orderly close.
-
-    Attributes
-    ----------
-    writable : bool
-        Whether the store is open for writing.
     """
+
+    writable: bool  #: Whether the store is open for writing.
 
     _ledger: Ledger
 
