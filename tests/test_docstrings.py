@@ -28,6 +28,7 @@ MODULES = (
     "integrations.optuna",
     "integrations.mlflow",
     "integrations.wandb",
+    "integrations.tensorboard",
     "kernels",
     "plots",
     "policies",

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Container
 from typing import Any, ClassVar, NamedTuple
 
+from scalable_bandits.identity import function_name
 from scalable_bandits.runs.readable import setting_of
 from scalable_bandits.runs.result import TuningResult
 from scalable_bandits.runs.stopping import RunStart, RunView
@@ -17,7 +18,7 @@ class TrackedEvaluation(NamedTuple):
     """Evaluation that has ended, as it is logged."""
 
     ticket: Ticket
-    setting: dict[str, Any]  # values by parameter, or by coordinate; "None" where that is the value
+    setting: dict[str, bool | int | float | str]  # values by parameter, or by coordinate; texts for all others
     best: float | None  # best value so far, in units of y; None before the first
     improved: bool  # whether the best value is that of this evaluation
 
@@ -68,8 +69,7 @@ class Tracker(ABC):
         """Log an evaluation that has ended, unless it is logged already."""
         best, y = self._best, ticket.y
         improved = y is not None and (best is None or (y < best if self._minimize else y > best))
-        values = setting_of(self._space, ticket)
-        setting = {name: "None" if value is None else value for name, value in values.items()}
+        setting = {name: _plain(value) for name, value in setting_of(self._space, ticket).items()}
         if improved:
             self._best, self._best_setting = y, {name: setting.get(name) for name in self._names}
         if not logged:
@@ -86,6 +86,13 @@ class Tracker(ABC):
     @abstractmethod
     def _close(self, ended_by: str) -> None:
         """Close the tracker's run, which one of `ends` or a rule ended."""
+
+
+def _plain(value: Any) -> bool | int | float | str:
+    """Return a value that any tracker takes: functions and classes by their names, other objects as text."""
+    if isinstance(value, bool | int | float | str):
+        return value
+    return function_name(value) if callable(value) else str(value)
 
 
 def description(run: RunStart) -> dict[str, Any]:

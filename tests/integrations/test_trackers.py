@@ -17,10 +17,13 @@ from typing import Any, NamedTuple
 import mlflow
 import pytest
 from mlflow.tracking import MlflowClient
+from tensorboardX.proto.event_pb2 import Event
+from tensorboardX.proto.plugin_hparams_pb2 import HParamsPluginData
 from wandb.proto import wandb_internal_pb2
 
 import scalable_bandits as sb
 from scalable_bandits.integrations.mlflow import MLflowCallback
+from scalable_bandits.integrations.tensorboard import TensorBoardCallback
 from scalable_bandits.integrations.wandb import WandbCallback
 
 pytestmark = [
@@ -31,6 +34,7 @@ SPACE = {
     "rate": sb.Real(1e-3, 1.0, log=True),
     "kind": sb.Categorical(["net", None]),
     "depth": sb.Integer(1, 9, when={"kind": "net"}),
+    "activation": sb.Categorical([math.sin, math.cos]),
 }
 
 
@@ -137,6 +141,66 @@ class Wandb:
         )
 
 
+class TensorBoard:
+    """Event files: of the tuning, one a process, and of each evaluation."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder / "events"
+
+    def callback(self, **arguments: Any) -> TensorBoardCallback:
+        return TensorBoardCallback(self.folder, **arguments)
+
+    def logged(self) -> Logged:
+        (tuning,) = self.folder.iterdir()
+        texts: dict[str, str] = {}
+        curve: dict[int, float] = {}
+        for file in sorted(tuning.glob("*tfevents*"), key=lambda file: file.stat().st_mtime_ns):
+            for event in events(file.read_bytes()):
+                for each in event.summary.value:
+                    if each.tensor.string_val:
+                        texts[each.tag.removesuffix("/text_summary")] = each.tensor.string_val[0].decode()
+                    elif each.tag == "best":
+                        curve[event.step] = each.simple_value
+        settings: dict[int, dict[str, str]] = {}
+        single: dict[int, float] = {}
+        for folder in (path for path in tuning.iterdir() if path.is_dir()):
+            (file,) = folder.iterdir()
+            for event in events(file.read_bytes()):
+                for each in event.summary.value:
+                    if each.tag == "_hparams_/session_start_info":
+                        data = HParamsPluginData.FromString(each.metadata.plugin_data.content).session_start_info
+                        pairs = data.hparams.items()
+                        settings[int(folder.name)] = {k: text_of(getattr(v, v.WhichOneof("kind"))) for k, v in pairs}
+                    elif each.tag == "evaluation/value":
+                        single[int(folder.name)] = each.simple_value
+        ended_by = texts.get("ended_by")
+        return Logged(
+            settings,
+            single,
+            {number: setting.pop("error") for number, setting in settings.items() if "error" in setting},
+            [value for _, value in sorted(curve.items())],
+            {name: text_of(value) for name, value in json.loads(texts["best_setting"]).items()},
+            ended_by,
+            ended_by not in ("error", "interrupted"),
+            json.loads(texts["tuning"])["space"],
+            1,
+        )
+
+
+def text_of(value: Any) -> str:
+    """A number as text: TensorBoard has whole ones as floats."""
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
+
+
+def events(data: bytes) -> Iterator[Any]:
+    """Events of a file: each after its length and a checksum, and before another checksum."""
+    place = 0
+    while place < len(data):
+        (length,) = struct.unpack_from("<Q", data, place)
+        yield Event.FromString(data[place + 12 : place + 12 + length])
+        place += length + 16
+
+
 def values(items: Any) -> dict[str, Any]:
     """Values of a record by name."""
     return {each.key or ".".join(each.nested_key): json.loads(each.value_json) for each in items}
@@ -161,9 +225,13 @@ def records(data: bytes) -> Iterator[Any]:
             yield record
 
 
-@pytest.fixture(params=[MLflow, Wandb])
+@pytest.fixture(params=[MLflow, Wandb, TensorBoard])
 def tracker(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     return request.param(tmp_path)
+
+
+def texts(setting: dict[str, Any]) -> dict[str, str]:
+    return {name: f"math:{value.__name__}" if callable(value) else str(value) for name, value in setting.items()}
 
 
 def check(logged: Logged, found: sb.TuningResult) -> None:
@@ -176,13 +244,15 @@ def check(logged: Logged, found: sb.TuningResult) -> None:
         values = {name: value for name, value in values.items() if not (isinstance(value, float) and value != value)}
         if "depth" in values:
             values["depth"] = int(values["depth"])
-        assert logged.settings[ticket.number] == {name: str(value) for name, value in values.items()}
+        assert logged.settings[ticket.number] == texts(values)
         assert logged.errors.get(ticket.number, "") == row["error"]
-        assert logged.values.get(ticket.number) == (None if math.isnan(row["value"]) else row["value"])
-    assert logged.best == found.history()["best"].dropna().tolist()
+        value = None if math.isnan(row["value"]) else pytest.approx(row["value"], rel=1e-6)  # a float32 in TensorBoard
+        assert logged.values.get(ticket.number) == value
+    assert logged.best == pytest.approx(found.history()["best"].dropna().tolist(), rel=1e-6)
     assert found.measured is not None
-    assert logged.best_setting == {name: str(value) for name, value in found.measured.x.items()}
-    assert sb.SearchSpace.from_dict(logged.space) == found.policy.space
+    assert logged.best_setting == texts(found.measured.x)
+    assert logged.space["parameters"].keys() == SPACE.keys()
+    assert sb.Real.from_dict(logged.space["parameters"]["rate"]) == SPACE["rate"]
     assert logged.runs == 1
 
 
