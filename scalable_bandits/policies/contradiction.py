@@ -47,6 +47,24 @@ def leave_one_out_errors(kernel: Kernel, x: Floats, residuals: Floats, noise_var
     return np.asarray((inverse @ residuals) / np.sqrt(inverse.diagonal()))
 
 
+def left_out_errors(model: Model) -> Floats | None:
+    """Compute the normalised leave-one-out errors (m,) of a model; None if it forgets, or has few or very many points.
+
+    Parameters
+    ----------
+    model
+        Model with its observations.
+    """
+    kernel = model.kernel  # first: it brings a learned model up to date
+    if model.forgets or kernel.epsilon:
+        return None
+    numbers, averages, noise_variances = model.observations.collapsed()
+    if not FEWEST_POINTS <= len(numbers) <= MOST_POINTS:
+        return None
+    x = model.domain.coordinates(numbers)
+    return leave_one_out_errors(kernel, x, averages - model.prior_mean(x), noise_variances)
+
+
 def contradiction(model: Model, noise: float, rounds: int) -> str | None:
     """Return in words how the observations contradict a model; None if they do not.
 
@@ -59,17 +77,13 @@ def contradiction(model: Model, noise: float, rounds: int) -> str | None:
     rounds
         Number of observations.
     """
-    if model.forgets or model.kernel.epsilon:
+    errors = left_out_errors(model)
+    if errors is None:
         return None
-    numbers, averages, noise_variances = model.observations.collapsed()
-    if not FEWEST_POINTS <= len(numbers) <= MOST_POINTS:
-        return None
-    x = model.domain.coordinates(numbers)
     values = model.averages()[1]
     spread = float(values.std())
     if len(values) == rounds and noise > spread > 0.0:  # averages of repeats have less noise
         return f"noise={noise:.3g} is larger than the spread of y, {spread:.3g}"
-    errors = leave_one_out_errors(model.kernel, x, averages - model.prior_mean(x), noise_variances)
     size = float(np.sqrt(np.mean(errors**2)))
     if TOO_SMALL <= size <= TOO_LARGE:
         return None

@@ -9,7 +9,7 @@ from scipy.stats import binom
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies import Best, Policy, RandomSearch
-from scalable_bandits.policies.contradiction import FEWEST_POINTS, leave_one_out_errors
+from scalable_bandits.policies.contradiction import left_out_errors
 from scalable_bandits.policies.first_points import FIRST
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors.models.learned import LearnedModel
@@ -25,7 +25,6 @@ NAMED = 3  # parameters whose share is given
 MOST_NAMES = 6  # names in a list
 LONGEST = 200  # characters of a setting
 END = 0.01  # distance from the end of a range, as a share of the range, that counts as its end
-MOST_POINTS = 1000  # distinct points of which each is left out once
 RARE = 0.01  # probability below which so few intervals that hold are not due to chance
 
 
@@ -152,15 +151,9 @@ def _left_out(policy: Policy) -> str:
     """Say how many values the model predicts within its 95 % intervals when they are left out one by one."""
     if not isinstance(policy, GaussianProcessPolicy) or policy._engines or policy.engine == "sketched":
         return ""
-    model = policy.model
-    kernel = model.kernel  # first: it brings a learned model up to date
-    if model.forgets or kernel.epsilon or (isinstance(model, LearnedModel) and model.failed):
+    errors = left_out_errors(policy.model)
+    if errors is None or (isinstance(policy.model, LearnedModel) and policy.model.failed):
         return ""
-    numbers, averages, variances = model.observations.collapsed()
-    if not FEWEST_POINTS <= len(numbers) <= MOST_POINTS:
-        return ""
-    x = model.domain.coordinates(numbers)
-    errors = leave_one_out_errors(kernel, x, averages - model.prior_mean(x), variances)
     held, count = int((np.abs(errors) <= NORMAL).sum()), len(errors)
     narrow = binom.cdf(held, count, 0.95) < RARE
     note = ": they are too narrow" if narrow else ""
