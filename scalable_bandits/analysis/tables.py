@@ -20,7 +20,7 @@ from scalable_bandits.analysis.curves import (
     policies_of,
     thinned,
     totals,
-)  # fmt: skip
+)
 from scalable_bandits.analysis.exponents import LEVEL
 from scalable_bandits.checks import Floats
 

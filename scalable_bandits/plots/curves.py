@@ -23,7 +23,7 @@ from scalable_bandits.analysis.curves import (
     policies_of,
     thinned,
     totals,
-)  # fmt: skip
+)
 from scalable_bandits.analysis.exponents import MISFIT, spaced
 from scalable_bandits.checks import Floats
 from scalable_bandits.plots.arrangement import AxesArray, axes, heading, panels
@@ -82,11 +82,11 @@ def _of_study(result: Any, case: str | None, quantity: str) -> dict[int, Curve]:
     return {names.index(one.policy): thinned(one, POINTS) for one in found}
 
 
-def _of_record(record: Mapping[str, Any], case: str | None, best: bool) -> dict[int, MeanCurve]:
+def _of_record(record: Mapping[str, Any], case: str | None, measure: str) -> dict[int, MeanCurve]:
     """Return the mean curves of a case, by the policy's number."""
     case, found = case_of(record, case), analysis.curves_of(record)
-    if best is not (record["measure"] == BEST):
-        checks.refuse("measure", BEST if best else "another", f"that of the record: {record['measure']!r}")
+    if BEST in (measure, kept := record.get("measure", measure)) and kept != measure:
+        checks.refuse("measure", measure, f"that of the record: {kept!r}")
     names = list(dict.fromkeys(one.policy for one in found))
     return {names.index(one.policy): one for one in found if one.case == case}
 
@@ -156,7 +156,7 @@ def regret_curves(
         checks.refuse("measure", measure, "'cumulative', 'average' or 'best'")
     best, curves = measure == BEST, dict[int, Any]()
     if record:
-        curves |= _of_record(given, case, best)
+        curves |= _of_record(given, case, measure)
     elif hasattr(result, "attrs"):
         curves |= _of_study(result, case, BEST if best else REGRET)
     else:
