@@ -233,10 +233,11 @@ mystnb: {execution_mode: force}
 FIRST_CELL = """```{code-cell}
 :tags: [remove-cell]
 %config InlineBackend.figure_formats = ["svg"]
-from scalable_bandits import progress
-progress.wanted = lambda: False
+from rich.console import Console
+Console.is_jupyter = property(lambda console: False, lambda console, found: None)  # no progress
 shown = get_ipython().display_formatter.ipython_display_formatter
-shown.for_type_by_name("matplotlib.axes._axes", "Axes", lambda axes: None)  # the picture says it all
+for drawn in ("matplotlib.axes._axes.Axes", "matplotlib.legend.Legend"):  # the picture says it all
+    shown.for_type(drawn, lambda drawn: None)
 shown.for_type_by_name("numpy", "ndarray", lambda array: None if array.dtype == object else print(repr(array)))
 ```
 
