@@ -9,5 +9,5 @@ its 95 % interval: 1 is no learning, and what is below 1 is sublinear.
 import scalable_bandits as sb
 
 study = sb.Study.load("janz2020-table1")
-result = study.run(replicates=4, horizon=20_000, cases=["d = 2"])
+result = study.run(replicates=4, horizon=10_000, cases=["d = 2"])
 sb.plots.scaling(result).legend(frameon=False)
