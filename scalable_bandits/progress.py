@@ -58,16 +58,27 @@ class Pace:
         while len(records) > FEWEST and (records[0] is self._start or records[0][0] < now - PACE_SECONDS):
             records.popleft()
 
-    @property
-    def rate(self) -> float | None:
-        """Number of steps per second; None before the first step."""
+    def rate(self, now: float) -> float | None:
+        """Return the number of steps per second; None before the first step.
+
+        If the next record is later than those before were apart, it counts as if it came now.
+        """
         (first, before), (last, done) = self._records[0], self._records[-1]
-        return (done - before) / (last - first) if done > before and last > first else None
+        if done == before or last <= first:
+            return None
+        return (done - before + self._overdue(now)) / (max(now, last) - first if self._overdue(now) else last - first)
 
     def left(self, steps: int, now: float) -> float | None:
         """Return the seconds that so many steps will take; None if that is unknown."""
-        rate = self.rate
-        return None if rate is None else max(steps / rate - (now - self._records[-1][0]), 0.0)
+        rate, late = self.rate(now), self._overdue(now)
+        if rate is None:
+            return None
+        return max((steps - late) / rate - (0.0 if late else now - self._records[-1][0]), 0.0)
+
+    def _overdue(self, now: float) -> float:
+        """Return the steps of an average record, if it should have come by now; otherwise 0."""
+        (first, before), (last, done), count = self._records[0], self._records[-1], len(self._records) - 1
+        return (done - before) / count if count and now - last > (last - first) / count else 0.0
 
 
 def rate_text(rate: float, unit: str = "") -> str:
@@ -182,7 +193,7 @@ class _Line:
 
     def _parts(self, now: float) -> dict[str, str]:
         """Return the parts of the line by name; those that are unknown are missing."""
-        rate, left = self._pace.rate, self._pace.left(self._total - self._done, now)
+        rate, left = self._pace.rate(now), self._pace.left(self._total - self._done, now)
         over = self._done >= self._total
         found = {
             "steps": f"{self._done:,} of {self._total:,}{self._unit}",

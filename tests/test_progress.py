@@ -107,6 +107,26 @@ def test_the_estimate_follows_the_pace(
             assert f"{1 / slow * 60:.3g}/min" in capsys.readouterr().err.splitlines()[-1]
 
 
+def test_the_estimate_grows_while_nothing_comes(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A step takes six seconds, 20 of 40 are done: time is counted down until the next one is due, and then up."""
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    found = {}
+    with progress_bar(True, "run", 40) as advance:
+        for second in range(1, 181):
+            clock.now += 1.0
+            advance(second <= 120 and second % 6 == 0)
+            if left := re.search(r"(\d+):(\d+) left", capsys.readouterr().err):
+                found[second] = 60 * int(left[1]) + int(left[2])
+    until_due = {second: left for second, left in found.items() if 120 <= second <= 126}
+    later = [left for second, left in found.items() if second > 126]
+    assert until_due == {second: 240 - second for second in until_due}
+    assert until_due
+    assert later == sorted(later)
+    assert later[-1] > 160
+
+
 @pytest.mark.parametrize("width", [140, 60, 30])
 def test_a_terminal_has_one_line_with_what_fits(
     width: int, clock: Clock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

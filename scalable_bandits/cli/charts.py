@@ -16,8 +16,8 @@ _BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 STYLES = ("bright_blue", "yellow", "green", "magenta", "cyan", "red", "white", "bright_black")  # of curves
 
 
-class Curve(NamedTuple):
-    """Curve, or points, of a chart."""
+class DrawnCurve(NamedTuple):
+    """DrawnCurve, or points, of a chart."""
 
     x: Floats  # (k,)
     y: Floats  # (k,)
@@ -26,7 +26,7 @@ class Curve(NamedTuple):
 
 
 def chart(
-    curves: Sequence[Curve], width: int, height: int, title: str, *, log: bool = False,
+    curves: Sequence[DrawnCurve], width: int, height: int, title: str, *, log: bool = False,
     ends: tuple[str, str] | None = None, limits: tuple[float, float] | None = None, encoding: str = "utf-8",
 ) -> Text:  # fmt: skip
     """Draw curves, later ones over earlier ones.

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from scalable_bandits.checks import showable
-from scalable_bandits.cli.charts import STYLES, Curve, bars, chart
+from scalable_bandits.cli.charts import STYLES, DrawnCurve, bars, chart
 from scalable_bandits.cli.messages import console, refusals
 from scalable_bandits.cli.options import option
 
@@ -191,7 +191,7 @@ def _charts(run: WatchedRun, believed: Believed | None, width: int, height: int)
         parts.append(bars(shares, width - 2 - left, height, "importance"))
         widths.append(width - 2 - left)
     elif len(rounds):
-        curve = Curve(rounds.astype(float), regret)
+        curve = DrawnCurve(rounds.astype(float), regret)
         parts.append(chart([curve], width - 2 - left, height, "cumulative regret", encoding=console.encoding))
         widths.append(width - 2 - left)
     return _beside(parts, widths)
@@ -203,8 +203,8 @@ def _history_chart(run: WatchedRun, width: int, height: int) -> Text:
     numbers, y, best = run.history()
     x = numbers.astype(float)
     shown = shown_values(y, run.minimize)
-    measured = Curve(x, y, "bright_black", joined=False)
-    so_far = Curve(np.repeat(x, 2)[1:], np.repeat(best, 2)[:-1], STYLES[0])
+    measured = DrawnCurve(x, y, "bright_black", joined=False)
+    so_far = DrawnCurve(np.repeat(x, 2)[1:], np.repeat(best, 2)[:-1], STYLES[0])
     better = "smaller" if run.minimize else "larger"
     return chart(
         [measured, so_far], width, height, f"values, and the best so far ({better} is better)", log=shown.log,
@@ -216,8 +216,8 @@ def _slice_chart(one: Slice, width: int, height: int) -> Text:
     """Draw mean and interval along a parameter through the recommended point."""
     axis, allowed = one.axis, one.allowed
     x = axis.places(one.numbers)[allowed]
-    curves = [Curve(x, band[allowed], "bright_black", axis.ordered) for band in (one.low, one.high)]
-    curves.append(Curve(x, one.mean[allowed], STYLES[0], axis.ordered))
+    curves = [DrawnCurve(x, band[allowed], "bright_black", axis.ordered) for band in (one.low, one.high)]
+    curves.append(DrawnCurve(x, one.mean[allowed], STYLES[0], axis.ordered))
     ends = (axis.labels[0], axis.labels[-1]) if axis.labels else (f"{axis.low:.4g}", f"{axis.high:.4g}")
     return chart(curves, width, height, axis.name, ends=ends, encoding=console.encoding)
 
@@ -255,7 +255,7 @@ def _curves_chart(study: WatchedStudy, case: str, width: int, height: int) -> Te
     found = study.curves(case)
     log = far_apart(found)
     curves = [
-        Curve(np.log(at) if log else at.astype(float), regret, _style(study, policy))
+        DrawnCurve(np.log(at) if log else at.astype(float), regret, _style(study, policy))
         for policy, (at, regret) in found.items()
     ]
     rounds = np.concatenate([each for each, _ in found.values()])

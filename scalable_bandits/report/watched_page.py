@@ -110,19 +110,20 @@ class WatchedPage:
 
 def words(found: Watched) -> list[str]:
     """Return the state of a run or a study in a few words: what is done, how fast, how long it will take."""
+    now = time.time()
     if isinstance(found, WatchedStudy):
         done = [f"{found.complete:,} of {found.runs:,} runs complete", f"{len(found.playing):,} running"]
-        rate, unit, at_work = found.pace.rate, " runs", bool(found.playing)
+        rate, unit, at_work = found.pace.rate(now), " runs", bool(found.playing)
         written = 0.0
     else:
         of = "" if found.planned is None else f" of {found.planned:,}"
         done = [f"{found.done:,}{of} {'evaluations' if found.tuning else 'rounds'}"]
         done += [f"{found.failures:,} failed"] if found.failures else []
-        rate, unit, at_work = found.pace.rate, "", found.writer is not None
+        rate, unit, at_work = found.pace.rate(now), "", found.writer is not None
         written = 0.0 if found.run is None else found.run.last_write
     done += [rate_text(rate, unit)] if at_work and rate is not None else []
     done += [f"{time_text(found.left)} left"] if found.left is not None and not found.over else []
-    done += [f"written {time_text(max(time.time() - written, 0.0))} ago"] if written and not found.over else []
+    done += [f"written {time_text(max(now - written, 0.0))} ago"] if written and not found.over else []
     return done
 
 
@@ -140,19 +141,18 @@ def best_words(run: WatchedRun) -> str:
 def in_flight_table(run: WatchedRun) -> Block:
     """Tabulate the evaluations that have not ended."""
     rows = [
-        (str(each.ticket.number), point_text(each.x, 4) if each.ticket.x else "", each.ticket.state,
-         time_text(each.seconds), each.ticket.where)
+        (str(each.ticket.number), each.ticket.state, time_text(each.seconds), each.ticket.where,
+         point_text(each.x, 4) if each.ticket.x else "")
         for each in run.in_flight
     ]  # fmt: skip
     title = "In flight" if run.writer is not None else "Pending"
-    return Block("table", title, ("ticket", "x", "state", "for", "where"), rows)
+    return Block("table", title, ("ticket", "state", "for", "where", "x"), rows)
 
 
-def latest_table(run: WatchedRun, count: int = 12) -> Block:
+def latest_table(run: WatchedRun) -> Block:
     """Tabulate the last evaluations or rounds."""
-    rows = [(f"{each.number:,}", point_text(each.x, 4), each.error or f"{each.y:.6g}") for each in run.latest(count)]
-    headings = ("evaluation" if run.tuning else "round", "x", "y")
-    return Block("table", "Latest", headings, rows)
+    rows = [(f"{each.number:,}", each.error or f"{each.y:.6g}", point_text(each.x, 4)) for each in run.latest()]
+    return Block("table", "Latest", ("evaluation" if run.tuning else "round", "y", "x"), rows)
 
 
 def playing_table(study: WatchedStudy) -> Block:

@@ -278,7 +278,7 @@ class WatchedRun:
         return point if space is None or not point.size else space.setting(point)
 
 
-class Model(NamedTuple, Generic[Made]):
+class RebuiltModel(NamedTuple, Generic[Made]):
     """What was made of a policy that was rebuilt from its store."""
 
     observations: int  # number of observations and failures that it had
@@ -298,13 +298,13 @@ class PresentModel(Generic[Made]):
 
     Attributes
     ----------
-    last : Model or None
+    last : RebuiltModel or None
         What was made last.
     """
 
     def __init__(self, place: Any, make: Callable[[TuningResult], Made]):
         self._place, self._make = place, make
-        self.last: Model[Made] | None = None
+        self.last: RebuiltModel[Made] | None = None
         self._thread: threading.Thread | None = None
         self._next = 0.0
 
@@ -339,11 +339,11 @@ class PresentModel(Generic[Made]):
                 why = policy
         except (ValueError, OSError, StoreError) as error:
             why = str(error)
-        self.last = Model(count, made, why)
+        self.last = RebuiltModel(count, made, why)
         self._next = time.monotonic() + (1.0 / SHARE - 1.0) * (time.thread_time() - began)
 
 
-class Row(NamedTuple):
+class PolicyRow(NamedTuple):
     """A policy of a case of a study, as far as its runs have got."""
 
     case: str
@@ -505,23 +505,23 @@ class WatchedStudy:
                 curves[policy] = self.rounds[reached], np.nanmean(np.array(every)[:, reached], axis=0)
         return curves
 
-    def table(self) -> list[Row]:
+    def table(self) -> list[PolicyRow]:
         """Return a row for each case and policy, in the order of the study."""
         rows: dict[tuple[str, str], list[RUN]] = {}
         for run in self._planned:
             rows.setdefault(self.labels(run), []).append(run)
         return [self._row(*labels, runs) for labels, runs in rows.items()]
 
-    def _row(self, case: str, policy: str, runs: list[RUN]) -> Row:
+    def _row(self, case: str, policy: str, runs: list[RUN]) -> PolicyRow:
         done = [run for run in runs if run in self.done]
         known = [self.regrets[run] for run in done or runs if run in self.regrets]
         counts = len(runs), len(done), sum(run in self.playing for run in runs)
         reached = np.flatnonzero(np.isfinite(known).all(axis=0)) if known else np.empty(0, np.int64)
         if not len(reached):
-            return Row(case, policy, *counts, 0, math.nan, math.nan)
+            return PolicyRow(case, policy, *counts, 0, math.nan, math.nan)
         last = np.array(known)[:, reached[-1]]
         error = float(last.std(ddof=1)) / math.sqrt(len(last)) if len(last) > 1 else math.nan
-        return Row(case, policy, *counts, int(self.rounds[reached[-1]]), float(last.mean()), error)
+        return PolicyRow(case, policy, *counts, int(self.rounds[reached[-1]]), float(last.mean()), error)
 
 
 Watched = WatchedRun | WatchedStudy

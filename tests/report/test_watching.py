@@ -26,7 +26,7 @@ from typer.testing import CliRunner
 import scalable_bandits as sb
 from scalable_bandits import analysis
 from scalable_bandits.cli import app
-from scalable_bandits.cli.charts import Curve, chart
+from scalable_bandits.cli.charts import DrawnCurve, chart
 from scalable_bandits.report.watched_page import PageServer
 from scalable_bandits.report.watching import WatchedRun, WatchedStudy, watched
 from scalable_bandits.status import status
@@ -269,14 +269,14 @@ def test_one_frame(tmp_path: Path) -> None:
 def test_a_chart_is_a_picture_of_its_numbers() -> None:
     """A line that rises is at the bottom on the left and at the top on the right; points outside are at the edge."""
     x = np.arange(50.0)
-    title, *rows, ends = chart([Curve(x, 3.0 * x)], 40, 10, "rising").plain.splitlines()
+    title, *rows, ends = chart([DrawnCurve(x, 3.0 * x)], 40, 10, "rising").plain.splitlines()
     assert (title.rstrip(), len(rows)) == ("rising", 8)
     assert {len(row) for row in rows} == {40}
     drawn = [[place for place, sign in enumerate(row) if sign > "\u2800"] for row in rows]
     assert drawn == sorted(drawn, reverse=True)
     assert (drawn[-1][0], drawn[0][-1]) == (4, 39)
     assert (rows[0].split()[0], rows[-1].split()[0], ends.split()) == ("147", "0", ["0", "49"])
-    points = chart([Curve(x, np.full(50, 9.0), joined=False)], 40, 6, "", limits=(0.0, 1.0)).plain.splitlines()
+    points = chart([DrawnCurve(x, np.full(50, 9.0), joined=False)], 40, 6, "", limits=(0.0, 1.0)).plain.splitlines()
     assert "\u2022" in points[1]
     assert not any("\u2022" in row for row in points[2:])
 
