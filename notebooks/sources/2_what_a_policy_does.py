@@ -11,11 +11,14 @@
 # ---
 
 # %% [markdown]
-# # A first ten minutes
+# # What a policy does
+#
+# **Shows** how a policy chooses where to measure: a problem is made, a policy plays it by hand (ask, measure, tell), a
+# picture shows what it believes, and another one what five policies lose over a thousand rounds. A few seconds.
 #
 # You can measure something at any of a hundred settings. Each measurement is noisy, and you would like to spend as
-# few of them as possible on settings that are bad. A *policy* says where to measure next. This notebook makes a
-# problem, lets a policy play it by hand, looks at what the policy believes, and compares policies by what they lose.
+# few of them as possible on settings that are bad. A *policy* says where to measure next. Tuning, as in
+# [the first notebook](1_tuning_a_model.ipynb), has one inside.
 
 # %%
 import matplotlib.pyplot as plt
@@ -24,7 +27,6 @@ from scipy import stats
 
 import scalable_bandits as sb
 from scalable_bandits.plots import COLOURS
-from scalable_bandits.plots.style import logarithmic
 
 # %% [markdown]
 # ## A problem
@@ -46,10 +48,13 @@ print(f"f lies between {truth.min():.2f} and {truth.max():.2f}; its norm is {wor
 # ## Ask, measure, tell
 #
 # That is the whole interface. `noise` is R, how far a measurement strays; `regularization` is the noise variance that
-# the posterior assumes; `rkhs_norm` is B, a bound on the norm of the function.
+# the posterior assumes; `rkhs_norm` is B, a bound on the norm of the function; `confidence` is the theorem that says
+# how wide the policy's intervals have to be, so that all of them hold with probability 0.9 (`delta=0.1`).
 
 # %%
-policy = sb.IGPUCB(space, kernel, noise=0.3, regularization=0.09, rkhs_norm=world.rkhs_norm)
+known = {"noise": 0.3, "regularization": 0.09}
+proven = {"rkhs_norm": world.rkhs_norm, "confidence": "flynn-reeb"}
+policy = sb.IGPUCB(space, kernel, **known, **proven)
 
 for t in range(1, 6):
     point = policy.ask()
@@ -89,7 +94,7 @@ def draw(ax, policy, measured):
 
 
 figure, axes = plt.subplots(1, 3, figsize=(12, 3.8), sharey=True, layout="constrained")
-policy = sb.IGPUCB(space, kernel, noise=0.3, regularization=0.09, rkhs_norm=world.rkhs_norm)
+policy = sb.IGPUCB(space, kernel, **known, **proven)
 measured = []
 for t in range(1, 301):
     point = policy.ask()
@@ -119,19 +124,20 @@ print(f"the truth there: {world.mean(best.x):.2f}")
 # ## What it costs
 #
 # **Regret** is what a round lost against the best point, and a good policy's regret grows ever more slowly.
-# `simulate` plays a policy against an environment; every number in it is a function of the seeds.
+# `simulate` plays a policy against an environment; every number in it is a function of the seeds. Printed and drawn:
+# the mean over ten functions, with its 95 % interval.
 
 # %%
 HORIZON, REPLICATES = 1000, 10
 
 
 def policies(norm, seed):
-    known = {"noise": 0.3, "regularization": 0.09, "seed": seed}
+    proven = {"rkhs_norm": norm, "confidence": "flynn-reeb"}
     return {
-        "uniform play": sb.RandomSearch(space, **known),
-        "IGP-UCB": sb.IGPUCB(space, kernel, rkhs_norm=norm, **known),
+        "uniform play": sb.RandomSearch(space, **known, seed=seed),
+        "IGP-UCB": sb.IGPUCB(space, kernel, **known, **proven),
         "GP-UCB, beta / 5": sb.GPUCB(space, kernel, scale=5, **known),
-        "GP-TS": sb.GPTS(space, kernel, rkhs_norm=norm, **known),
+        "GP-TS": sb.GPTS(space, kernel, **known, **proven, seed=seed),
         "GP-EI": sb.GPEI(space, kernel, **known),
     }
 
@@ -146,21 +152,14 @@ for seed in range(REPLICATES):
 # %%
 figure, ax = plt.subplots(figsize=(8, 4.6), layout="constrained")
 rounds = np.arange(1, HORIZON + 1)
-lift = {"GP-UCB, beta / 5": 5, "GP-EI": -7}  # points; these two end side by side
 for colour, (name, curves) in zip(COLOURS, regret.items(), strict=False):
     mean = np.mean(curves, axis=0)
     half = stats.t.ppf(0.975, REPLICATES - 1) * stats.sem(curves, axis=0)
-    ax.plot(rounds, mean, color=colour)
+    ax.plot(rounds, mean, color=colour, label=name)
     ax.fill_between(rounds, mean - half, mean + half, color=colour, alpha=0.15, linewidth=0)
-    ax.annotate(
-        name,
-        (HORIZON, mean[-1]),
-        (6, lift.get(name, 0)),
-        textcoords="offset points",
-        color=colour,
-        va="center",
-    )
-logarithmic(ax)
+    print(f"{name:17} {mean[-1]:5,.0f} ± {half[-1]:.0f}")
+ax.legend(frameon=False)
+ax.set(xscale="log", yscale="log")
 ax.set(xlabel="round", ylabel="cumulative regret (units of y)", xlim=(1, HORIZON))
 ax.set_title(
     f"What five policies lose, mean of {REPLICATES} functions with a 95 % band", fontsize=11
@@ -172,6 +171,7 @@ plt.show()
 # %% [markdown]
 # Uniform play loses the same in every round: a straight line of slope 1. The others bend. The guaranteed widths
 # (IGP-UCB, GP-TS) are wide, because a proof needs them to be; a narrower one is better in practice and has no proof
-# here. *Policies* in the README, and `docs/choosing.md`, say how to choose one, and B, R and lambda.
+# here. The guide [choosing](../docs/choosing.md) says how to choose a policy, and B, R and lambda.
 #
-# Next: your own function, with a crash, in `2_tuning_with_a_crash.py`.
+# **Next:** a table of a paper comes out again, in [3_reproducing_a_paper](3_reproducing_a_paper.ipynb). To tune a
+# model of your own: [1_tuning_a_model](1_tuning_a_model.ipynb).
