@@ -263,7 +263,7 @@ class TuningResult:
         styled.set_table_styles([{"selector": "th, td", "props": left}, {"selector": "caption", "props": left}])
         return styled.to_html()
 
-    def summary(self) -> Text:
+    def summary(self) -> str:
         """Say in at most ten lines what came out and how sure it is.
 
         What the policy's model does not know is left out; a learned one knows nothing before ten settings are measured.

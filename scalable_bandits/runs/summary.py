@@ -19,7 +19,7 @@ from scalable_bandits.runs.readable import listed, point_text, shown, with_error
 from scalable_bandits.runs.stopping import Measured, regret_bound
 
 NORMAL = 1.959964  # half the width of the central 95 % of a normal distribution, in standard deviations
-POINTS, ERROR = 64, 0.04  # of an estimate of the parameters' importance, and its largest standard error
+POINTS, ERROR = 64, 0.05  # of an estimate of the parameters' importance, and its largest standard error
 LITTLE = 0.05  # share of the variance below which a parameter hardly matters
 NAMED = 3  # parameters whose share is given
 MOST_NAMES = 6  # names in a list

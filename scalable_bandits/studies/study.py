@@ -338,7 +338,7 @@ class Study:
                 tasks.append(RunTask(run, replicate, policy.name, (case.label, policy.label)))
         return tasks
 
-    def summary(self, result: xarray.Dataset | str | Path | None = None) -> Text:
+    def summary(self, result: xarray.Dataset | str | Path | None = None) -> str:
         """Say in at most ten lines what the study found and how sure it is, at its longest horizon.
 
         A policy is not clearly worse than the best one if the 95 % interval of their paired differences, replicate by
