@@ -20,7 +20,9 @@ from scalable_bandits.cli.options import option
 if TYPE_CHECKING:
     from scalable_bandits.analysis import Importance, Slice
     from scalable_bandits.report.blocks import Block
-    from scalable_bandits.report.watching import PresentModel, Watched, WatchedRun, WatchedStudy
+    from scalable_bandits.report.watched_run import WatchedRun
+    from scalable_bandits.report.watched_study import WatchedStudy
+    from scalable_bandits.report.watching import PresentModel, Watched
     from scalable_bandits.runs.result import TuningResult
 
 SECONDS = 1.0  # shortest time between two frames
@@ -63,7 +65,7 @@ def watch(
 
 def _serve(found: Watched, port: int) -> None:
     """Serve the page until nothing more comes, and it is no longer wanted."""
-    from scalable_bandits.report.watched_page import PageServer
+    from scalable_bandits.report.page_server import PageServer
 
     server = PageServer(found, port)
     try:
@@ -78,7 +80,8 @@ def _serve(found: Watched, port: int) -> None:
 
 def _show(found: Watched, once: bool) -> None:
     """Draw frames until nothing more comes; with `once`, or where there is no terminal, the last one alone."""
-    from scalable_bandits.report.watching import PresentModel, WatchedRun, paced
+    from scalable_bandits.report.watched_run import WatchedRun
+    from scalable_bandits.report.watching import PresentModel, paced
 
     model = PresentModel(found.place, _believed) if isinstance(found, WatchedRun) else None
     if once:
@@ -107,7 +110,7 @@ def _believed(found: TuningResult) -> Believed:
 def _frame(found: Watched, model: PresentModel[Believed] | None, width: int, height: int, wait: bool) -> RenderableType:
     """Return the view of a run or study, of a size in characters."""
     from scalable_bandits.report.watched_page import words
-    from scalable_bandits.report.watching import WatchedRun
+    from scalable_bandits.report.watched_run import WatchedRun
 
     state = Text(showable(found.state, console.encoding), style=COLOURS.get(found.state.partition(" ")[0], "yellow"))
     title = Text(showable(found.title, console.encoding), style="bold")

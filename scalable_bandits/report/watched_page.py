@@ -1,14 +1,10 @@
-"""Watched run or study as a page: in a notebook's output that is kept up to date, or served to a browser."""
+"""Watched run or study as a page, also in a notebook's output that is kept up to date."""
 
 from __future__ import annotations
 
-import secrets
-import threading
 import time
 from collections.abc import Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import urlsplit
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.plots.style import COLOURS, legend, line, logarithmic, plain, ticks, tidy
@@ -16,14 +12,15 @@ from scalable_bandits.progress import LiveOutput, in_notebook, rate_text, time_t
 from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, new_axes, picture
 from scalable_bandits.report.numbers import estimate
 from scalable_bandits.report.run_page import result_section
-from scalable_bandits.report.watching import PresentModel, Watched, WatchedRun, WatchedStudy, paced, watched
+from scalable_bandits.report.watched_run import WatchedRun
+from scalable_bandits.report.watched_study import WatchedStudy
+from scalable_bandits.report.watching import PresentModel, Watched, watched
 from scalable_bandits.report.writing import render
 from scalable_bandits.runs.readable import point_text
 from scalable_bandits.spaces import Indices
 
 SECONDS = 2.0  # shortest time between two states of a page
 FACTOR = 8.0  # between the regrets of two policies, above which their axes are logarithmic
-LOOPBACK = ("127.0.0.1", "localhost", "::1")  # names by which a browser may ask for the page
 
 
 def watch(store: Any) -> LiveOutput:
@@ -255,105 +252,3 @@ def _curves_picture(study: WatchedStudy, case: str) -> Picture:
         ticks(axes, 5)
     tidy(axes, "round", "cumulative regret")
     return picture(axes, f"Regret of the policies in {case} so far", case, legend=True)
-
-
-# ---- serving
-
-
-class PageServer:
-    """Server of a watched page on this machine alone, which reads the store until the run is over or it is stopped.
-
-    The page is at a secret path, so that other users of the machine do not find it.
-
-    Parameters
-    ----------
-    watched
-        The run or the study, as it was read last.
-    port
-        Port; 0 for any that is free.
-
-    Attributes
-    ----------
-    url : str
-        Address of the page.
-    """
-
-    def __init__(self, watched: Watched, port: int = 0):
-        self._page, self._nonce, path = WatchedPage(watched), secrets.token_urlsafe(16), f"/{secrets.token_urlsafe(16)}"
-        self._html = b""
-        self._make()
-        server = self
-
-        class Handler(_Handler):
-            def page(self) -> bytes | None:
-                return server._html if self.path == path else None
-
-            policy = (
-                f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'nonce-{self._nonce}'; "
-                "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-            )
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}{path}"
-        self._thread = threading.Thread(target=self._server.serve_forever, name="page server", daemon=True)
-        self._thread.start()
-
-    def _make(self) -> None:
-        self._html = self._page.html(nonce=self._nonce).encode()
-
-    def keep_up_to_date(self) -> None:
-        """Read what is new again and again, until nothing more comes."""
-        for _ in paced(SECONDS):
-            self._page.watched.read()
-            self._make()
-            if self._page.watched.over:
-                return
-
-    def stop(self) -> None:
-        """End the server."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-
-class _Handler(BaseHTTPRequestHandler):
-    """Answer to a browser: the page, to those who know where it is."""
-
-    policy = ""  # Content-Security-Policy
-    server_version = "scalable_bandits"
-    sys_version = ""
-
-    def page(self) -> bytes | None:
-        """Return the page; None if there is none at the path."""
-        raise NotImplementedError
-
-    def do_GET(self) -> None:
-        # A page of another site could have its name resolve to this machine, and read what is here: it then asks for
-        # that name.
-        if urlsplit(f"//{self.headers.get('Host', '')}").hostname not in LOOPBACK:
-            self._answer(403, b"This page is for browsers on this machine.", "text/plain")
-            return
-        page = self.page()
-        if page is None:
-            self._answer(404, b"There is nothing here: use the whole address.", "text/plain")
-        else:
-            self._answer(200, page, "text/html")
-
-    do_HEAD = do_GET
-
-    def _answer(self, status: int, body: bytes, kind: str) -> None:
-        self.send_response(status)
-        headers = {
-            "Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(body)), "Cache-Control": "no-store",
-            "Content-Security-Policy": self.policy, "X-Content-Type-Options": "nosniff",
-            "Referrer-Policy": "no-referrer", "Cross-Origin-Resource-Policy": "same-origin",
-        }  # fmt: skip
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        """Write no line for each answer."""

@@ -234,7 +234,7 @@ def test_list_shows_titles_at_120_columns(monkeypatch: pytest.MonkeyPatch) -> No
     assert max(map(len, result.stdout.splitlines())) <= 120
 
 
-@pytest.mark.parametrize("name", ["run", "status", "resume", "report", "show", "list"])
+@pytest.mark.parametrize("name", ["run", "status", "watch", "resume", "report", "show", "list"])
 def test_help_has_names_for_values(name: str) -> None:
     """An option says what it takes in our words, a flag takes nothing; typer's own line is the last."""
     lines = CliRunner(env={"COLUMNS": "80"}).invoke(app, [name, "--help"]).stdout.splitlines()

@@ -27,8 +27,10 @@ import scalable_bandits as sb
 from scalable_bandits import analysis
 from scalable_bandits.cli import app
 from scalable_bandits.cli.charts import DrawnCurve, chart
-from scalable_bandits.report.watched_page import PageServer
-from scalable_bandits.report.watching import WatchedRun, WatchedStudy, watched
+from scalable_bandits.report.page_server import PageServer
+from scalable_bandits.report.watched_run import WatchedRun
+from scalable_bandits.report.watched_study import WatchedStudy
+from scalable_bandits.report.watching import watched
 from scalable_bandits.status import status
 from scalable_bandits.store import ObservationStore
 from scalable_bandits.studies import Problem, Replicate, Study

@@ -1,0 +1,268 @@
+"""A stored run as it is now, read again and again while another process writes it.
+
+Only what is new is read, in short transactions that no writer waits for. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.plots.style import POINTS
+from scalable_bandits.progress import Pace
+from scalable_bandits.runs.resuming import named_space
+from scalable_bandits.runs.thinning import ROUND
+from scalable_bandits.spaces import Indices
+from scalable_bandits.status import minimizes, state_of, type_name
+from scalable_bandits.store import ObservationStore, StoredRun, StoreError
+from scalable_bandits.store.locations import ACKNOWLEDGED, locate
+from scalable_bandits.tickets import OPEN, Ticket
+
+OVER = ("complete", "closed")  # states after which nothing more comes
+LATEST = 12  # evaluations that a view can show
+REGRET = "cumulative_regret"
+
+
+class Pending(NamedTuple):
+    """Evaluation that has not ended."""
+
+    ticket: Ticket
+    x: Any  # point (d,), arm number, or setting (a dict)
+    seconds: float  # time since it began to run or, before that, since it was asked for
+
+
+class Latest(NamedTuple):
+    """Evaluation, or round of a simulation, that has ended."""
+
+    number: int  # from 1, in the order in which they ended
+    x: Any  # point (d,), arm number, or setting (a dict)
+    y: float  # in units of y; NaN if it failed
+    error: str  # empty if it did not fail
+
+
+class WatchedRun:
+    """Run in a store, as of the last `read`.
+
+    Attributes
+    ----------
+    place
+        Place of the store.
+    state : str
+        State as `status` has it, or why nothing can be read.
+    run : StoredRun or None
+        Run; None until there is one.
+    failures : int
+        Number of failed evaluations.
+    pace : Pace
+        Pace of the rounds, or of the evaluations, of the process that writes.
+    writer : dict or None
+        Record of the process that writes.
+
+    Parameters
+    ----------
+    place
+        Place of the store: a folder, URL, or zarr store.
+    names
+        Names of the columns that are read.
+    """
+
+    def __init__(self, place: Any, names: Collection[str] = ("y", REGRET, ROUND)):
+        self.place, self.state = place, "not read yet"
+        self._location, self._names = locate(place), frozenset(names)
+        self._forget()
+
+    def _forget(self) -> None:
+        self.run: StoredRun | None = None
+        self._mark: bytes | None = None  # content of the small file that changes with each transaction
+        self._columns: dict[str, list[Any]] = {}
+        self._rows = self.failures = 0
+        self.pace, self._since = Pace(0, time.time()), -1.0
+        self.writer: dict[str, Any] | None = None
+
+    def read(self) -> None:
+        """Read what is new. What cannot be read is said by `state`, and is read when it can be."""
+        location = self._location
+        try:
+            mark = location.get(ACKNOWLEDGED if location.keeps_tickets else location.ledger_file)
+            writer = location.writer()
+            if self.run is None or mark != self._mark or (writer is None) != (self.writer is None):
+                run = self._opened()
+                if run is not self.run or len(run) < self._rows:
+                    self._forget()
+                self.run, self._mark = run, mark
+                self._take(run, writer)
+            self.writer, self.state = writer, state_of(self.run)
+        except FileNotFoundError as error:
+            self._forget()
+            self.state = f"waiting: {error}"
+        except (StoreError, OSError) as error:
+            self.state = f"not readable: {error}"
+
+    def _opened(self) -> StoredRun:
+        """Return the run as it is now: the one of before or, where it was replaced, another one."""
+        if self.run is not None:
+            with suppress(StoreError):
+                self.run.refresh()
+                return self.run
+        return ObservationStore.open(self._location)
+
+    def _take(self, run: StoredRun, writer: Mapping[str, Any] | None) -> None:
+        """Take the rows that are new, and the pace of the process that writes."""
+        names = {field.name for field in run.fields} & self._names
+        for name, values in run.read(self._rows, len(run), sorted(names)).items():
+            self._columns.setdefault(name, []).append(values)
+        self._rows, self.failures = len(run), len(run.failures)
+        since = 0.0 if writer is None else writer["since"]
+        ended = sorted(each.changed for each in run.tickets.values() if each.ended is not None and each.call != 0)
+        ended = [each for each in ended if each >= since] if run.kept else [run.last_write]
+        done = self.done
+        if since != self._since and ended:
+            start = (done - len(ended), since or ended[0]) if run.kept else (done, ended[0])
+            self.pace, self._since = Pace(*start), since
+        for number, each in enumerate(ended, done - len(ended) + 1):
+            self.pace.record(number, each)
+
+    # ---- what a view shows
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more comes."""
+        return self.state in OVER
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the process that wrote the run has died."""
+        return self.state == "interrupted"
+
+    @property
+    def title(self) -> str:
+        """Policy, and what it is played on."""
+        if self.run is None:
+            return str(self.place)
+        given = self.run.specification
+        policy = type_name(given.get("policy", {}))
+        against = type_name(given.get("environment", given.get("function", {})))
+        return f"{policy} on {against}" if against else policy
+
+    @property
+    def tuning(self) -> bool:
+        """Whether it consists of evaluations, instead of simulated rounds."""
+        return self.run is not None and self.run.attributes.get("kind") != "simulate"
+
+    @property
+    def done(self) -> int:
+        """Number of evaluations that have ended, or of rounds that were played."""
+        rounds = self._columns.get(ROUND)
+        return self._rows + self.failures if rounds is None else int(rounds[-1][-1]) if self._rows else 0
+
+    @property
+    def planned(self) -> int | None:
+        """Number of rounds or evaluations that there will be; None if that is open."""
+        return None if self.run is None else self.run.planned
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until the planned number is reached; None if that is unknown, or nobody works at it."""
+        if self.planned is None or self.writer is None:
+            return None
+        return self.pace.left(max(self.planned - self.done, 0), time.time())
+
+    @property
+    def y(self) -> Floats:
+        """Observations (n,), in units of y."""
+        return self._column("y")
+
+    def _column(self, name: str) -> Floats:
+        found = self._columns.get(name, [])
+        if len(found) > 1:
+            self._columns[name] = found = [np.concatenate(found)]
+        return found[0] if found else np.empty(0)
+
+    @property
+    def minimize(self) -> bool:
+        """Whether smaller observations are better."""
+        return self.run is not None and minimizes(self.run)
+
+    @property
+    def best(self) -> Latest | None:
+        """Best observation, the first of equal ones; None before the first."""
+        if self.run is None or not len(self.y):
+            return None
+        row = int(self.y.argmin() if self.minimize else self.y.argmax())
+        return Latest(row + 1, self._points([row])[0], float(self.y[row]), "")
+
+    @property
+    def improved(self) -> float:
+        """Time at which the best observation was made, in seconds since 1970; NaN if it is unknown."""
+        run, best = self.run, self.best
+        if run is None or best is None or "time" not in {field.name for field in run.fields}:
+            return math.nan
+        return float(run.read(best.number - 1, best.number, ["time"])["time"][0])
+
+    @property
+    def _rounds(self) -> Indices:
+        """Numbers (n,) of the rounds that are stored."""
+        return self._column(ROUND).astype(np.int64) if ROUND in self._columns else np.arange(1, self._rows + 1)
+
+    def history(self) -> tuple[Indices, Floats, Floats]:
+        """Return rounds (k,), observations (k,), and the best so far (k,), of some rounds evenly spaced."""
+        better = np.minimum if self.minimize else np.maximum
+        rows = np.unique(np.rint(np.linspace(0, len(self.y) - 1, min(POINTS, len(self.y)))).astype(np.int64))
+        return self._rounds[rows], self.y[rows], better.accumulate(self.y)[rows]
+
+    def regret(self, rounds: Indices | None = None) -> tuple[Indices, Floats]:
+        """Return rounds (k,) and cumulative regrets (k,) of a simulation, in units of y: of those rounds, or of some.
+
+        Parameters
+        ----------
+        rounds
+            Numbers of rounds, ascending; those that are not stored are left out. Default: evenly spaced ones.
+        """
+        regret, stored = self._column(REGRET), self._rounds
+        if not len(regret):
+            return np.empty(0, np.int64), regret
+        spaced = np.rint(np.linspace(1, stored[-1], POINTS)).astype(np.int64)
+        rows = np.unique(np.minimum(stored.searchsorted(spaced if rounds is None else rounds), len(stored) - 1))
+        rows = rows[np.isfinite(regret[rows]) & (rounds is None or np.isin(stored[rows], rounds))]
+        return stored[rows], regret[rows]
+
+    @property
+    def in_flight(self) -> list[Pending]:
+        """Evaluations that have not ended, the first one first; of a run that nobody writes those that were lost."""
+        if self.run is None:
+            return []
+        now, given = time.time(), [each for _, each in sorted(self.run.tickets.items()) if each.state in OPEN]
+        return [Pending(each, self._shown(each.x), max(now - each.changed, 0.0)) for each in given]
+
+    def latest(self, count: int = LATEST) -> list[Latest]:
+        """Return the last evaluations or rounds, the last one first."""
+        if self.run is None:
+            return []
+        if self.run.kept:
+            every = self.run.tickets.values()
+            ended = sorted((t for t in every if t.ended is not None), key=lambda t: t.ended or 0)[-count:]
+            values = [(math.nan, t.error) if t.y is None else (t.y, "") for t in ended]
+            found = [Latest(t.ended or 0, self._shown(t.x), *value) for t, value in zip(ended, values, strict=True)]
+            return found[::-1]
+        rows = list(range(len(self.y) - 1, max(len(self.y) - 1 - count, -1), -1))
+        both = zip(rows, self._points(rows), strict=True)
+        return [Latest(int(self._rounds[row]), x, float(self.y[row]), "") for row, x in both]
+
+    def _points(self, rows: list[int]) -> list[Any]:
+        if self.run is None or not rows:
+            return []
+        first, last = min(rows), max(rows) + 1
+        points = self.run.read(first, last, ["x"])["x"]
+        return [self._shown(points[row - first]) for row in rows]
+
+    def _shown(self, x: Any) -> Any:
+        assert self.run is not None
+        space = named_space(self.run)
+        point = np.asarray(x)
+        return point if space is None or not point.size else space.setting(point)
