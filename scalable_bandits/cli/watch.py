@@ -45,7 +45,7 @@ def watch(
         bool, option("", "Print the present state and exit, with code 3 if interrupted.", "--once")
     ] = False,
     page: Annotated[bool, option("", "Show it on a page in the browser, on this machine alone.", "--page")] = False,
-    port: Annotated[int, option("N", "Port of the page. Default: one that is free.", min=0, max=65_535)] = 0,
+    port: Annotated[int, option("N", "Port of the page. Default: one that is free.", min=0)] = 0,
 ) -> None:
     """Watch a run or a study while other processes write it. Ends when it is complete or closed (a page: by Ctrl-C)."""
     from scalable_bandits.posteriors.blas import one_thread

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import secrets
 import threading
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
+from scalable_bandits import checks
 from scalable_bandits.report.watched_page import SECONDS, WatchedPage
 from scalable_bandits.report.watching import Watched, paced
 
@@ -26,6 +28,11 @@ class PageServer:
     port
         Port; 0 for any that is free.
 
+    Raises
+    ------
+    ValueError, OSError
+        If there is no such port, or another program has it.
+
     Attributes
     ----------
     url : str
@@ -33,6 +40,7 @@ class PageServer:
     """
 
     def __init__(self, watched: Watched, port: int = 0):
+        port = checks.integer("port", port, 0, 65_535)
         self._page, self._nonce, path = WatchedPage(watched), secrets.token_urlsafe(16), f"/{secrets.token_urlsafe(16)}"
         self._html = b""
         self._make()
@@ -97,6 +105,10 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def _answer(self, status: int, body: bytes, kind: str) -> None:
+        with suppress(ConnectionError):  # the browser has left
+            self._send(status, body, kind)
+
+    def _send(self, status: int, body: bytes, kind: str) -> None:
         self.send_response(status)
         headers = {
             "Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(body)), "Cache-Control": "no-store",
