@@ -91,7 +91,12 @@ def chart(
     return Text("\n").join(lines)
 
 
-def bars(shares: Sequence[tuple[str, float]], width: int, height: int, title: str) -> Text:
+def stroke(encoding: str) -> str:
+    """Return the character of bars in a terminal of some encoding."""
+    return "\u2501" if showable("\u2501", encoding) == "\u2501" else "="
+
+
+def bars(shares: Sequence[tuple[str, float]], width: int, height: int, title: str, encoding: str = "utf-8") -> Text:
     """Draw shares from 0 to 1 as bars, the largest first.
 
     Parameters
@@ -102,6 +107,8 @@ def bars(shares: Sequence[tuple[str, float]], width: int, height: int, title: st
         Size in characters; shares for which there is no room are left out.
     title
         Text above.
+    encoding
+        Encoding of the terminal.
     """
     found = sorted(shares, key=lambda each: -each[1])[: max(height - 1, 1)]
     names = min(max((len(name) for name, _ in found), default=0), width // 2)
@@ -109,6 +116,6 @@ def bars(shares: Sequence[tuple[str, float]], width: int, height: int, title: st
     lines = [Text(set_cell_size(title, width), style="bold", no_wrap=True)]
     for name, share in found:
         filled = round(min(max(share, 0.0), 1.0) * room)
-        bar = Text.assemble((f"{set_cell_size(name, names)} ", ""), ("\u2501" * filled, STYLES[0]))
+        bar = Text.assemble((f"{set_cell_size(name, names)} ", ""), (stroke(encoding) * filled, STYLES[0]))
         lines.append(bar.append(f" {share:.0%}", style="dim"))
     return Text("\n").join(lines)

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from scalable_bandits.checks import showable
-from scalable_bandits.cli.charts import STYLES, DrawnCurve, bars, chart
+from scalable_bandits.cli.charts import STYLES, DrawnCurve, bars, chart, stroke
 from scalable_bandits.cli.messages import console, refusals
 from scalable_bandits.cli.options import option
 
@@ -191,7 +191,7 @@ def _charts(run: WatchedRun, believed: Believed | None, width: int, height: int)
     parts, widths = [_history_chart(run, left, height)], [left]
     if believed is not None and believed.importance is not None:
         shares = list(zip(believed.importance.names, believed.importance.total.tolist(), strict=True))
-        parts.append(bars(shares, width - 2 - left, height, "importance"))
+        parts.append(bars(shares, width - 2 - left, height, "importance", console.encoding))
         widths.append(width - 2 - left)
     elif len(rounds):
         curve = DrawnCurve(rounds.astype(float), regret)
@@ -271,7 +271,8 @@ def _names(study: WatchedStudy, cases: list[str]) -> Text:
     """Name the curves in their colours."""
     names = dict.fromkeys(policy for case in cases for policy in study.curves(case))
     found = Text("   ").join(
-        Text.assemble(("\u2501 ", _style(study, name)), showable(name, console.encoding)) for name in names
+        Text.assemble((f"{stroke(console.encoding)} ", _style(study, name)), showable(name, console.encoding))
+        for name in names
     )
     found.no_wrap, found.overflow = True, "ellipsis"
     return found
