@@ -80,6 +80,8 @@ html_css_files = ["site.css"]
 
 def without_private(app, what, name, obj, options, signature, returned):
     """Leave attrs' private fields and defaults that are objects out of a class's signature."""
+    if signature and app.env.docname == "api/types":  # these are not made by hand
+        return "", returned
     if what == "class" and signature and inspect.isclass(obj) and hasattr(obj, "__attrs_attrs__"):
         shown = [
             parameter.replace(annotation=inspect.Parameter.empty)
@@ -154,6 +156,7 @@ def copy_notebooks(app):
         for cell in notebook["cells"]:
             if cell["cell_type"] == "markdown":
                 cell["source"] = mend_links("".join(cell["source"]), path.parent, "../")
+        notebook["metadata"].setdefault("language_info", {})["pygments_lexer"] = "ipython3"  # lines may begin with !
         (folder / path.name).write_text(json.dumps(notebook))
         outputs = (output.get("data", {}) for cell in notebook["cells"] for output in cell.get("outputs", ()))
         picture = next((data["image/png"] for data in outputs if "image/png" in data), None)
