@@ -95,7 +95,8 @@ def posterior(
     if run is not None:
         _dots(policy, *_chosen(policy, run), ax)
     elif told is not None:
-        _dots(policy, told.x, policy.regularization / told.noise_variance, ax)
+        one = told.noise_variance.max() if policy.regularization is None else policy.regularization  # learned, or given
+        _dots(policy, told.x, one / told.noise_variance, ax)
     return ax
 
 

@@ -219,8 +219,10 @@ def test_a_policy_told_by_hand_shows_its_observations(kind):
     np.testing.assert_allclose(lines["observations"].get_xydata(), np.column_stack([x[:2, 0], [1.5, 2.0]]))
 
 
-def test_a_policy_told_by_hand_shows_where_it_was_told_in_two_dimensions():
-    policy = sb.IGPUCB(sb.Grid([[0, 1], [0, 2]], 7), sb.RBF(0.5), **OPTIONS)
+@pytest.mark.parametrize(
+    "policy", [sb.IGPUCB(sb.Grid([[0, 1], [0, 2]], 7), sb.RBF(0.5), **OPTIONS), sb.GPEI(sb.Box([[0, 1], [0, 2]]))]
+)
+def test_a_policy_told_by_hand_shows_where_it_was_told_in_two_dimensions(policy):
     policy.tell([[0.0, 2.0], [1.0, 0.0], [1.0, 0.0]], [5.0, -5.0, -4.0])
     dots = plots.posterior(policy, ax=Figure().subplots()).collections[-1]
     np.testing.assert_allclose(dots.get_offsets(), [[0.0, 2.0], [1.0, 0.0]])
