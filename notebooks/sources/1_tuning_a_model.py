@@ -147,6 +147,12 @@ print(len(found), "evaluations, equal in both runs")
 # %% [markdown]
 # ## What came out
 #
+# In a few lines, with how sure it is:
+
+# %% tags=["times"]
+print(found.summary())
+
+# %% [markdown]
 # Every value in the order of the evaluations. The first ten settings are spread over the space; from then on a model
 # of all values chooses. The green band is what the recommended setting is expected to be worth.
 

@@ -71,6 +71,13 @@ run[["y", "value", "regret"]].to_pandas().head(3).round(2)
 # %% [markdown]
 # ## Who wins?
 #
+# In a few lines; the study is a named one, which knows how its policies are compared:
+
+# %%
+study = sb.Study.load(result.attrs["study"])
+print(study.summary(result))
+
+# %% [markdown]
 # Cumulative regret over rounds: the mean over replicates with its 95 % band.
 
 # %%
@@ -139,12 +146,11 @@ for name, true in share.sel(prior="2").dropna("policy").to_series().items():
 # %% [markdown]
 # ## Make it yours
 #
-# A copy of the folder is a whole study. The study is a named one, so that more replicates are a line: what is there is
-# not played again, and the first ten are theirs, to the last bit.
+# A copy of the folder is a whole study, and more replicates are a line: what is there is not played again, and the
+# first ten are theirs, to the last bit.
 
 # %%
 shutil.copytree("theirs", "mine")
-study = sb.Study.load(result.attrs["study"])
 more = study.run(replicates=20, store="mine")
 assert np.array_equal(more["regret"].isel(replicate=slice(10)), result["regret"])
 for row in sb.analysis.differences(more, against=first):
