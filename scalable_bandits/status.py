@@ -6,7 +6,7 @@ import math
 import os
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -91,12 +91,14 @@ def status(place: Any) -> Status:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # since `state` says the same
-            run = ObservationStore.open(place)
+            location = locate(place)
+            writer = location.writer()  # before what it has written
+            run = ObservationStore.open(location)
         series = {field.name for field in run.fields}
         last = run.read(max(len(run) - 1, 0), names=["cumulative_regret"]) if "cumulative_regret" in series else {}
         regret = float(last["cumulative_regret"][-1]) if last and len(run) else math.nan
         smallest, largest, x = _extremes(run)
-        state, size = state_of(run), run.location.size()
+        state, size = state_of(run, writer), location.size()
     except (StoreError, OSError) as error:
         nothing = math.nan
         return Status(str(place), "", "", 0, None, str(error), nothing, None, nothing, nothing, nothing, False, 0)
@@ -173,15 +175,16 @@ def type_name(described: Any) -> str:
     return str(described.get("type") or described.get("function") or "") if isinstance(described, dict) else ""
 
 
-def state_of(run: StoredRun) -> str:
+def state_of(run: StoredRun, writer: Mapping[str, Any] | None) -> str:
     """Return the state of a run, as `Status` has it.
 
     Parameters
     ----------
     run
         Run, open for reading.
+    writer
+        Record of the process that writes it, read before the run: one that ends in between has written more.
     """
-    writer = run.location.writer()
     if writer is not None:
         return f"running ({writer['pid']})"
     if run.planned is not None and rounds_played(run) + len(run.failures) >= run.planned:

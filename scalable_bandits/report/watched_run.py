@@ -19,6 +19,7 @@ from scalable_bandits.progress import Pace
 from scalable_bandits.runs.resuming import named_space
 from scalable_bandits.runs.thinning import ROUND
 from scalable_bandits.spaces import Indices
+from scalable_bandits.spaces.named import NamedSpace
 from scalable_bandits.status import minimizes, state_of, type_name
 from scalable_bandits.store import ObservationStore, StoredRun, StoreError
 from scalable_bandits.store.locations import ACKNOWLEDGED, locate
@@ -79,6 +80,7 @@ class WatchedRun:
 
     def _forget(self) -> None:
         self.run: StoredRun | None = None
+        self._space: NamedSpace | None = None
         self._mark: bytes | None = None  # content of the small file that changes with each transaction
         self._columns: dict[str, list[Any]] = {}
         self._rows = self.failures = 0
@@ -95,9 +97,10 @@ class WatchedRun:
                 run = self._opened()
                 if run is not self.run or len(run) < self._rows:
                     self._forget()
-                self.run, self._mark = run, mark
+                    self.run, self._space = run, named_space(run)
                 self._take(run, writer)
-            self.writer, self.state = writer, state_of(self.run)
+                self._mark = mark  # last: what could not be read is read again
+            self.writer, self.state = writer, state_of(self.run, writer)
         except FileNotFoundError as error:
             self._forget()
             self.state = f"waiting: {error}"
@@ -158,8 +161,7 @@ class WatchedRun:
     @property
     def done(self) -> int:
         """Number of evaluations that have ended, or of rounds that were played."""
-        rounds = self._columns.get(ROUND)
-        return self._rows + self.failures if rounds is None else int(rounds[-1][-1]) if self._rows else 0
+        return int(self._rounds[-1]) if ROUND in self._columns and self._rows else self._rows + self.failures
 
     @property
     def planned(self) -> int | None:
@@ -262,7 +264,5 @@ class WatchedRun:
         return [self._shown(points[row - first]) for row in rows]
 
     def _shown(self, x: Any) -> Any:
-        assert self.run is not None
-        space = named_space(self.run)
         point = np.asarray(x)
-        return point if space is None or not point.size else space.setting(point)
+        return point if self._space is None or not point.size else self._space.setting(point)

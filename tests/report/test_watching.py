@@ -104,6 +104,56 @@ def test_a_run_that_is_replaced_removed_and_damaged(tmp_path: Path) -> None:
     check_run(seen, place)
 
 
+@pytest.mark.parametrize("watching", [True, False])
+def test_a_writer_that_ends_while_it_is_read(watching: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its run is never said to be interrupted, and its last observation is seen."""
+    place, policy = tmp_path / "run", sb.RandomSearch(sb.Arms(3))
+    record, whole = sb.record(policy, place), ObservationStore.read
+    policy.tell(policy.ask(), 1.0)
+
+    def read(self: ObservationStore, *of: Any, **names: Any) -> Any:
+        monkeypatch.undo()
+        policy.tell(policy.ask(), 2.0)
+        record.close()
+        return whole(self, *of, **names)
+
+    monkeypatch.setattr(ObservationStore, "read", read)
+    seen = WatchedRun(place)
+    if watching:
+        seen.read()
+    assert (seen.state if watching else status(place).state) == f"running ({os.getpid()})"
+    seen.read()
+    check_run(seen, place)
+    assert (seen.done, seen.state) == (2, "closed")
+
+
+def test_a_writer_of_some_rounds_that_ends_without_any(tmp_path: Path) -> None:
+    place = tmp_path / "run"
+    simulate(place, 50, keep="log")
+    seen = WatchedRun(place)
+    with ObservationStore.open(place, "a"):
+        seen.read()
+        assert seen.state == f"running ({os.getpid()})"
+    seen.read()
+    check_run(seen, place)
+
+
+def test_a_run_that_cannot_be_read_for_a_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of it is missing later, although it was over by then."""
+    tune(tmp_path / "run", 5)
+    seen = WatchedRun(tmp_path / "run")
+
+    def failing(*_: Any) -> Any:
+        raise OSError("the network is down")
+
+    monkeypatch.setattr(ObservationStore, "read", failing)
+    seen.read()
+    assert seen.state == "not readable: the network is down"
+    monkeypatch.undo()
+    seen.read()
+    check_run(seen, tmp_path / "run")
+
+
 def begin(place: Path, budget: int) -> subprocess.Popen[str]:
     words = [sys.executable, str(TESTS / "cases" / "tuned.py"), place, f"{place}.log", 2, "here", budget]
     return subprocess.Popen(list(map(str, words)), env={**os.environ, "PYTHONPATH": PYTHONPATH}, text=True)
