@@ -39,17 +39,11 @@ def _new_figure(size: tuple[float, float], layout: Any = "constrained") -> Figur
     return plt.figure(figsize=size, layout=layout)
 
 
-def axes(ax: Axes | None, size: tuple[float, float] = (6.4, 4.2), alone: bool = False) -> Axes:
-    """Return the given axes, or those of a new figure for None; refuse anything else with a ValueError.
-
-    Of a picture that cannot share its scales (`alone`), given axes that something is drawn on are cleared.
-    """
+def axes(ax: Axes | None, size: tuple[float, float] = (6.4, 4.2)) -> Axes:
+    """Return the given axes, or those of a new figure for None; refuse anything else with a ValueError."""
     if ax is None:
         return _new_figure(size).add_subplot()
     checks.kind("ax", ax, Axes, "matplotlib axes, or None")
-    if alone and ax.has_data():
-        ax.clear()
-        ax.tick_params(which="both", reset=True, top=False, right=False, labeltop=False, labelright=False)
     return ax
 
 
@@ -61,8 +55,7 @@ def panels(
     Parameters
     ----------
     ax
-        Array or sequence of at least n axes, cleared if something is drawn there; one Axes, which is removed and whose
-        place is divided; or None.
+        Array or sequence of at least n axes; one Axes, which is removed and whose place is divided; or None.
     rows
         Number of panels in each row; n is their sum.
     size
@@ -90,7 +83,7 @@ def panels(
             checks.refuse("ax", ax, allowed)
         if len(given) < count:
             checks.refuse("ax", f"{len(given)} axes", allowed)
-        return np.array([axes(each, alone=True) for each in given[:count]], dtype=object), None
+        return given[:count], None
     places = [(row, column) for row, number in enumerate(rows) for column in range(number)]
     return np.array([owner.add_subplot(grid[place]) for place in places], dtype=object), figure
 

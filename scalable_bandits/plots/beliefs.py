@@ -281,7 +281,7 @@ def prior_timeline(policy: Policy, run: Trajectory | None = None, ax: Axes | Non
         Trajectory of the policy from round 1 on, from which the choices of priors are reconstructed. Default: none, and
         bars without dark parts.
     ax
-        Axes to draw on, cleared if something is drawn there. Default: those of a new figure.
+        Axes to draw on. Default: those of a new figure.
 
     Raises
     ------
@@ -303,7 +303,7 @@ def prior_timeline(policy: Policy, run: Trajectory | None = None, ax: Axes | Non
         checks.refuse("policy", "0 rounds", "a policy after at least one round")
     used, replayed = (None, policy) if run is None else plays_over_rounds(policy, run)
     names = [prior.name for prior in replayed.priors]
-    ax = axes(ax, (6.4, 1.4 + 0.38 * len(names)), alone=True)
+    ax = axes(ax, (6.4, 1.4 + 0.38 * len(names)))
     rounds, plays = replayed.rounds, np.array(list(replayed.plays.values()), dtype=np.float64)
     edges = np.unique(np.linspace(0, rounds, min(BINS, rounds) + 1).astype(int))
     for row, name in enumerate(names):

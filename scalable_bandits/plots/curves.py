@@ -420,8 +420,8 @@ def scaling_panels(
     expected
         Exponents of the theory, by "round" or axis, then by quantity, then by policy.
     ax
-        Array or sequence of axes, one for each panel, cleared if something is drawn there; or axes whose place is
-        divided into the panels. Default: those of a new figure, with a title.
+        Array or sequence of axes, one for each panel; or axes whose place is divided into the panels. Default: those of
+        a new figure, with a title.
 
     Returns
     -------

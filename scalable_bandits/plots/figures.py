@@ -35,8 +35,8 @@ def study_panels(result: xarray.Dataset, ax: Axes | Sequence[Axes] | AxesArray |
     result
         Result of a study, as `Study.run` and `Study.open` return it.
     ax
-        Array or sequence of axes, one for each panel, cleared if something is drawn there; or axes whose place is
-        divided into the panels. Default: those of a new figure, with a title.
+        Array or sequence of axes, one for each panel; or axes whose place is divided into the panels. Default: those of
+        a new figure, with a title.
 
     Returns
     -------

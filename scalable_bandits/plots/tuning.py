@@ -108,7 +108,7 @@ def history(found: TuningResult, ax: Axes | None = None, *, log: bool | None = N
     found
         Result of `maximize` or `minimize`.
     ax
-        Axes to draw on, cleared if something is drawn there. Default: those of a new figure.
+        Axes to draw on. Default: those of a new figure.
     log
         Flag for a logarithmic axis of values. Default: set if positive values that are minimised differ by more than a
         factor of 1000.
@@ -129,7 +129,7 @@ def history(found: TuningResult, ax: Axes | None = None, *, log: bool | None = N
     checks.kind("found", found, TuningResult, "a result of maximize or minimize")
     past = found.history()
     numbers, values = past.index.to_numpy(), past["value"].to_numpy()
-    ax = axes(ax, alone=True)
+    ax = axes(ax)
     measured = np.isfinite(values)
     if measured.any():
         _measured(numbers[measured], values[measured], found, log, ax)
@@ -179,7 +179,7 @@ def importance(found: Policy | TuningResult | Importance, ax: Axes | None = None
     found
         Result of `maximize` or `minimize`, a policy with observations, or what `analysis.importance` returns.
     ax
-        Axes to draw on, cleared if something is drawn there. Default: those of a new figure.
+        Axes to draw on. Default: those of a new figure.
 
     Raises
     ------
@@ -188,7 +188,7 @@ def importance(found: Policy | TuningResult | Importance, ax: Axes | None = None
     """
     shares = found if isinstance(found, Importance) else analysis.importance(found)
     order = np.argsort(-shares.total, kind="stable")[:MOST_BARS]
-    ax = axes(ax, (6.4, 1.3 + 0.34 * len(order)), alone=True)
+    ax = axes(ax, (6.4, 1.3 + 0.34 * len(order)))
     bars = np.arange(len(order))
     lines: Any = {"ecolor": "black", "elinewidth": 0.9, "capsize": 2.0}
     ax.barh(bars, shares.total[order], xerr=NORMAL * shares.total_error[order], height=0.7, color=COLOURS[5],
@@ -213,7 +213,7 @@ def parallel(found: TuningResult, ax: Axes | None = None) -> Axes:
     found
         Result of `maximize` or `minimize`.
     ax
-        Axes to draw on, cleared if something is drawn there. Default: those of a new figure.
+        Axes to draw on. Default: those of a new figure.
 
     Raises
     ------
@@ -234,7 +234,7 @@ def parallel(found: TuningResult, ax: Axes | None = None) -> Axes:
     if not rows:
         checks.refuse("found", "a result without evaluations", "a result with at least one")
     parameters = space.axes
-    ax = axes(ax, (1.2 * len(parameters) + 2.6, 4.4), alone=True)
+    ax = axes(ax, (1.2 * len(parameters) + 2.6, 4.4))
     values = np.array([row.value for row in rows])
     measured = np.isfinite(values)
     shown = shown_values(values[measured], found.minimize) if measured.any() else Shown(0.0, 1.0, False)
@@ -343,8 +343,8 @@ def slices(
     names
         Names of the parameters ("x0", "x1", ... on spaces without names). Default: all that exist at the point.
     ax
-        Array or sequence of axes, one for each panel, cleared if something is drawn there; or axes whose place is
-        divided into the panels. Default: those of a new figure.
+        Array or sequence of axes, one for each panel; or axes whose place is divided into the panels. Default: those of
+        a new figure.
     log
         Flag for a logarithmic axis of values. Default: set if positive values that are minimised differ by more than a
         factor of 1000.
