@@ -129,7 +129,7 @@ def _study(run: StoredRun, storage: BaseStorage, name: str) -> optuna.Study:
 
 def _trial(space: Space, distributions: Mapping[str, BaseDistribution], ticket: Ticket) -> FrozenTrial:
     """Return an evaluation as a trial."""
-    setting = setting_of(space, ticket) if ticket.x else {}
+    setting = setting_of(space, ticket)
     numbers, values = dict(zip(distributions, ticket.x, strict=False)), dict(setting)
     for key, distribution in distributions.items():
         if key in setting and isinstance(distribution, CategoricalDistribution):

@@ -12,7 +12,7 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.runs.readable import setting_of
-from scalable_bandits.runs.result import other_names, parameter_columns
+from scalable_bandits.runs.result import beside, parameter_columns
 from scalable_bandits.runs.resuming import labelled_space, named_space
 from scalable_bandits.runs.thinning import ROUND, keeps_some
 from scalable_bandits.spaces.parameters import is_nothing
@@ -47,7 +47,7 @@ def evaluations(run: StoredRun) -> pandas.DataFrame:
     space = labelled_space(run)
     order = sorted(run.tickets.values(), key=lambda each: (each.ended is None, each.ended or 0, each.number))
     names = [axis.name for axis in space.axes]
-    settings = [setting_of(space, ticket) if ticket.x else {} for ticket in order]
+    settings = [setting_of(space, ticket) for ticket in order]
     columns = parameter_columns(names, settings, pandas.RangeIndex(len(order)))
     more = {
         "value": [np.nan if t.y is None else t.y for t in order],
@@ -57,7 +57,7 @@ def evaluations(run: StoredRun) -> pandas.DataFrame:
         "ticket": [t.number for t in order], "state": [t.state for t in order], "worker": [t.where for t in order],
         **{name: pandas.to_datetime([getattr(t, name) for t in order], unit="s", utc=True) for name in TIMES},
     }  # fmt: skip
-    frame = pandas.DataFrame(columns | dict(zip(other_names(names, *more), more.values(), strict=True)))
+    frame = pandas.DataFrame(columns | beside(names, more))
     for name in names:
         kinds = {type(value) for value in frame[name] if not is_nothing(value)}
         if len(kinds) > 1 and not kinds <= {int, float}:  # values of several types have no column
@@ -91,8 +91,8 @@ def rounds(run: StoredRun, points: bool = True) -> Iterator[pandas.DataFrame]:
         elif x is not None:
             columns = {f"x{i}": found["x"][:, i] for i in range(x.shape[0])}
         series = {"round": found.get(ROUND, numbers), **{name: found[name] for name in fields}}
-        order = dict(zip(other_names(columns, *series), series.values(), strict=True))
-        yield pandas.DataFrame({next(iter(order)): next(iter(order.values())), **columns, **order})
+        first, *others = beside(columns, series).items()
+        yield pandas.DataFrame(dict([first, *columns.items(), *others]))
 
 
 def study_rounds(record: dict[str, Any], place: str | Path) -> Iterator[pandas.DataFrame]:
@@ -122,9 +122,7 @@ def study_rounds(record: dict[str, Any], place: str | Path) -> Iterator[pandas.D
         for block in rounds(run, points=False):
             labels: dict[str, Any] = {"case": one.label, "policy": other.label, "replicate": replicate}
             for axis in axes:
-                value = values.get(axis)
-                number = np.nan if value is None else value
-                labels[axis] = str(value or "") if axis in words else float(number)
+                labels[axis] = str(values.get(axis, "")) if axis in words else float(values.get(axis, np.nan))
             labels = {name: pandas.Series([value] * len(block), dtype=type(value)) for name, value in labels.items()}
             yield pandas.DataFrame({**labels, **block})
     if not begun:

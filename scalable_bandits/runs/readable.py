@@ -31,7 +31,7 @@ def by_name(space: Space, x: Any) -> dict[str, Any]:
 
 
 def setting_of(space: Space, ticket: Ticket) -> dict[str, Any]:
-    """Return what a ticket evaluates, as a dict of values by parameter or coordinate.
+    """Return what a ticket evaluates, as a dict of values by parameter or coordinate; empty if it has no point.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def setting_of(space: Space, ticket: Ticket) -> dict[str, Any]:
     ticket
         Ticket of the run, with the coordinates of its point.
     """
-    return by_name(space, space.arguments(np.array([ticket.x]))[0] if space.has_coordinates else int(ticket.x[0]))
+    return by_name(space, space.argument(np.array(ticket.x))) if ticket.x else {}
 
 
 def shown(value: Any, digits: int = DIGITS) -> str:

@@ -173,10 +173,9 @@ class TuningResult:
         seconds = [math.nan] * self.earlier + [_seconds(ticket) for ticket in ended if not ticket.gone]
         seconds += [math.nan] * (len(self.y) - len(seconds))  # a result made without tickets has no durations
         rows = [Evaluation(x, y, "", s) for x, y, s in zip(self.x, self.y.tolist(), seconds, strict=True)]
-        space = self.policy.space
         for place, ticket in enumerate(ended, self.earlier):
             if ticket.gone:
-                x = space.arguments(np.array([ticket.x]))[0] if space.has_coordinates else int(ticket.x[0])
+                x = self.policy.space.argument(np.array(ticket.x))
                 rows.insert(place, Evaluation(x, math.nan, ticket.error, _seconds(ticket)))
         return rows
 
@@ -192,14 +191,13 @@ class TuningResult:
         """
         import pandas
 
-        rows = self.evaluations()
+        rows, space = self.evaluations(), self.policy.space
         index = pandas.RangeIndex(1, len(rows) + 1, name="evaluation")
-        value, error, seconds = self._other_names("value", "error", "seconds")
-        columns = parameter_columns(self._names, [self._by_name(row.x) for row in rows], index)
-        columns |= {value: [row.value for row in rows], error: [row.error for row in rows]}
-        if any(math.isfinite(row.seconds) for row in rows):
-            columns[seconds] = [row.seconds for row in rows]
-        return pandas.DataFrame(columns, index)
+        more = {name: [getattr(row, name) for row in rows] for name in ("value", "error", "seconds")}
+        if not any(map(math.isfinite, more["seconds"])):
+            del more["seconds"]
+        columns = parameter_columns(self._names, [by_name(space, row.x) for row in rows], index)
+        return pandas.DataFrame(columns | beside(self._names, more), index)
 
     def history(self) -> pandas.DataFrame:
         """Return "value" and "best", the best value so far, by evaluation, both in units of y."""
@@ -215,14 +213,6 @@ class TuningResult:
         """Names of the parameters, or of the coordinates."""
         return tuple(axis.name for axis in self.policy.space.axes)
 
-    def _by_name(self, x: Any) -> dict[str, Any]:
-        """Return a point as a dict of its parameters, or of its coordinates."""
-        return by_name(self.policy.space, x)
-
-    def _other_names(self, *names: str) -> list[str]:
-        """Return names, an underscore after those that a parameter has."""
-        return other_names(self._names, *names)
-
     def dataset(self) -> xarray.Dataset:
         """Return the observations as xarray dataset over ``round``; of a named space with a variable a parameter.
 
@@ -230,7 +220,7 @@ class TuningResult:
         """
         import xarray
 
-        y, along = self._other_names("y", "round")
+        y, along = beside(self._names, {"y": None, "round": None})
         variables: dict[str, Any] = {}
         if isinstance(self.x, list):
             for name in self._names:
@@ -327,7 +317,7 @@ def best_points(found: TuningResult) -> BestPoints:
 
 def _cells(found: TuningResult, x: Any, value: float, std: float) -> list[str]:
     """Return the values of the parameters at a point, what it is expected to be worth, and what it measured."""
-    space, every, values = found.policy.space, cast(Any, found.x), found._by_name(x)
+    space, every, values = found.policy.space, cast(Any, found.x), by_name(found.policy.space, x)
     cells = [shown(values[name]) if name in values else "-" for name in found._names[:MOST_ROWS]]
     at = found.y[(space.parse(every)[0] == space.parse(x)[0][0]).all(axis=1)] if len(every) else found.y
     repeats = f" (mean of {len(at)})" if len(at) > 1 else ""
@@ -358,17 +348,17 @@ def parameter_columns(
     return columns
 
 
-def other_names(parameters: Collection[str], *names: str) -> list[str]:
-    """Return names of further columns, an underscore after those that a parameter has.
+def beside(parameters: Collection[str], columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return columns that stand beside those of parameters, with an underscore after a name that a parameter has.
 
     Parameters
     ----------
     parameters
         Names of the parameters.
-    names
-        Names of the columns.
+    columns
+        Columns by name.
     """
-    return [name if name not in parameters else f"{name}_" for name in names]
+    return {name if name not in parameters else f"{name}_": column for name, column in columns.items()}
 
 
 def _seconds(ticket: Ticket) -> float:
