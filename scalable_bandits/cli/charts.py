@@ -17,7 +17,7 @@ STYLES = ("bright_blue", "yellow", "green", "magenta", "cyan", "red", "white", "
 
 
 class DrawnCurve(NamedTuple):
-    """DrawnCurve, or points, of a chart."""
+    """Curve, or points, of a chart."""
 
     x: Floats  # (k,)
     y: Floats  # (k,)
@@ -54,16 +54,14 @@ def chart(
     margin = max(map(len, labels)) + 1
     columns, rows = max(width - margin, 4), max(height - 2, 1)
     scale = np.log if log else np.asarray
-    bottom, top = float(scale(low)), float(scale(high))
-    left, right = float(x.min()), float(x.max())
+    bottom, top, left, right = float(scale(low)), float(scale(high)), float(x.min()), float(x.max())
+    first, last = ends or (f"{left:,.6g}", f"{right:,.6g}")
+    left, right = (left, right) if right > left else (left - 1.0, right + 1.0)  # a single one is in the middle
+    bottom, top = (bottom, top) if top > bottom else (bottom - 1.0, top + 1.0)
     shown, styles = np.full((rows, columns), 0x2800), np.full((rows, columns), "", object)  # characters
     for each in curves:
-        across = (
-            np.interp(each.x, (left, right), (0, 2 * columns - 1)) if right > left else np.full(len(each.x), columns)
-        )
-        up = np.interp(scale(np.clip(each.y, low, high)), (bottom, top), (0, 4 * rows - 1)) if top > bottom else (
-            np.full(len(each.y), 2 * rows)
-        )  # fmt: skip
+        across = np.interp(each.x, (left, right), (0, 2 * columns - 1))
+        up = np.interp(scale(np.clip(each.y, low, high)), (bottom, top), (0, 4 * rows - 1))
         if each.joined and len(across) > 1:
             lengths = np.maximum(np.abs(np.diff(across)), np.abs(np.diff(up)))
             at = np.append(0.0, np.cumsum(lengths))
@@ -85,7 +83,6 @@ def chart(
         for number, style in zip(shown[i], styles[i], strict=True):
             text.append(" " if number == 0x2800 else chr(number) if braille else "*", style or None)
         lines.append(text)
-    first, last = ends or (f"{left:,.6g}", f"{right:,.6g}")
     room = max(columns - len(first), len(last) + 1)
     lines.append(Text(set_cell_size(f"{'':{margin}}{first}{last:>{room}}", width), style="dim"))
     return Text("\n").join(lines)

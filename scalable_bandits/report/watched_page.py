@@ -110,14 +110,13 @@ def words(found: Watched) -> list[str]:
     now = time.time()
     if isinstance(found, WatchedStudy):
         done = [f"{found.complete:,} of {found.runs:,} runs complete", f"{len(found.playing):,} running"]
-        rate, unit, at_work = found.pace.rate(now), " runs", bool(found.playing)
-        written = 0.0
+        unit, at_work, written = " runs", bool(found.playing), 0.0
     else:
         of = "" if found.planned is None else f" of {found.planned:,}"
         done = [f"{found.done:,}{of} {'evaluations' if found.tuning else 'rounds'}"]
         done += [f"{found.failures:,} failed"] if found.failures else []
-        rate, unit, at_work = found.pace.rate(now), "", found.writer is not None
-        written = 0.0 if found.run is None else found.run.last_write
+        unit, at_work, written = "", found.writer is not None, 0.0 if found.run is None else found.run.last_write
+    rate = found.pace.rate(now)
     done += [rate_text(rate, unit)] if at_work and rate is not None else []
     done += [f"{time_text(found.left)} left"] if found.left is not None and not found.over else []
     done += [f"written {time_text(max(now - written, 0.0))} ago"] if written and not found.over else []

@@ -74,11 +74,9 @@ class WatchedStudy:
         self._open: dict[RUN, WatchedRun] = {}  # runs that are not complete
         self._planned: dict[RUN, int] = {} if record is None else growth.runs_of(record)
         self._folders = [] if record is None else run_folders(record)
-        self._ends: list[float] = []  # times of the last writes of complete runs
         self.complete, self.runs, self.pace = 0, len(self._planned), Pace(0, time.time())
         self.playing: dict[RUN, WatchedRun] = {}
-        self.dead: set[RUN] = set()
-        self.done: set[RUN] = set()
+        self._done: dict[RUN, float] = {}  # times of the last writes of complete runs
         self.regrets: dict[RUN, Floats] = {}
         self.rounds: Indices = np.empty(0, np.int64)
         if record is not None:
@@ -99,27 +97,26 @@ class WatchedStudy:
             return
         if record != self.record:
             self._forget(record)
-        self.playing, self.dead = {}, set()
-        for run, planned in self._planned.items():
-            if run not in self.done:
-                self._read_run(run, planned)
-        if len(self.done) != self.complete:
-            self.complete = len(self.done)
-            times = sorted(self._ends)
-            self.pace = Pace(0, times[0])
-            for number, each in enumerate(times[1:], 1):
+        self.playing = {}
+        left = [(run, planned) for run, planned in self._planned.items() if run not in self._done]
+        died = [self._read_run(run, planned) for run, planned in left]
+        if len(self._done) != self.complete:
+            self.complete, (first, *others) = len(self._done), sorted(self._done.values())
+            self.pace = Pace(0, first)
+            for number, each in enumerate(others, 1):
                 self.pace.record(number, each)
-        waiting = "interrupted" if self.dead else "waiting: no run is being played"
+        waiting = "interrupted" if any(died) else "waiting: no run is being played"
         self.state = "complete" if self.complete == self.runs else "running" if self.playing else waiting
 
-    def _read_run(self, number: RUN, planned: int) -> None:
+    def _read_run(self, number: RUN, planned: int) -> bool:
+        """Read what is new in a run; return whether its process died."""
         if number not in self._open:
             self._open[number] = WatchedRun(run_place(self.place, self._folders, number), (REGRET, ROUND))
         run = self._open[number]
         before = run.done
         run.read()
         if run.run is None:
-            return
+            return False
         if run.done > before:
             reached, regret = run.regret(self.rounds)
             known = self.regrets.setdefault(number, np.full(len(self.rounds), np.nan))
@@ -127,11 +124,9 @@ class WatchedStudy:
         if run.writer is not None:
             self.playing[number] = run
         elif run.done >= planned:
-            self.done.add(number)
-            self._ends.append(run.run.last_write)
+            self._done[number] = run.run.last_write
             del self._open[number]
-        elif run.interrupted:
-            self.dead.add(number)
+        return run.interrupted
 
     # ---- what a view shows
 
@@ -191,7 +186,7 @@ class WatchedStudy:
         return [self._row(*labels, runs) for labels, runs in rows.items()]
 
     def _row(self, case: str, policy: str, runs: list[RUN]) -> PolicyRow:
-        done = [run for run in runs if run in self.done]
+        done = [run for run in runs if run in self._done]
         known = [self.regrets[run] for run in done or runs if run in self.regrets]
         counts = len(runs), len(done), sum(run in self.playing for run in runs)
         reached = np.flatnonzero(np.isfinite(known).all(axis=0)) if known else np.empty(0, np.int64)

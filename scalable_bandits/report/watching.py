@@ -26,8 +26,7 @@ class RebuiltModel(NamedTuple, Generic[Made]):
     """What was made of a policy that was rebuilt from its store."""
 
     observations: int  # number of observations and failures that it had
-    made: Made | None
-    why: str  # why there is nothing; empty if there is
+    made: Made | None  # None if the store alone does not suffice
 
 
 class PresentModel(Generic[Made]):
@@ -62,28 +61,26 @@ class PresentModel(Generic[Made]):
         wait
             Whether to rebuild it at once, and to return when it is done.
         """
-        if self._thread is not None and (wait or not self._thread.is_alive()):
+        if self._thread is not None and wait:
             self._thread.join()
-            self._thread = None
+        idle = self._thread is None or not self._thread.is_alive()
         new = self.last is None or self.last.observations != count
-        if self._thread is None and new and (wait or time.monotonic() >= self._next):
+        if idle and new and (wait or time.monotonic() >= self._next):
             self._thread = threading.Thread(target=self._rebuild, args=(count,), name="present model", daemon=True)
             self._thread.start()
-        if wait and self._thread is not None:
-            self._thread.join()
+            if wait:
+                self._thread.join()
 
     def _rebuild(self, count: int) -> None:
-        began, made, why = time.thread_time(), None, ""
+        began, made = time.thread_time(), None
         try:
             run = ObservationStore.open(self._place)
             policy = rebuilt(run)
             if isinstance(policy, Policy):
                 made = self._make(stored_result(run, policy))
-            else:
-                why = policy
-        except (ValueError, OSError, StoreError) as error:
-            why = str(error)
-        self.last = RebuiltModel(count, made, why)
+        except (ValueError, OSError, StoreError):
+            pass
+        self.last = RebuiltModel(count, made)
         self._next = time.monotonic() + (1.0 / SHARE - 1.0) * (time.thread_time() - began)
 
 
