@@ -8,7 +8,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -241,7 +241,9 @@ class Tuning:
             self.policy.abandon()
             raise
         finally:
-            self._call("end", self._begun, found)
+            with ExitStack() as ends:  # one that fails keeps no other from its end
+                for callback in self._begun:
+                    ends.callback(self._call, "end", callback, found)
 
     def _evaluations(self, store: Any, durability: Durability) -> Evaluations:
         """Return the evaluations of the run, with those of its store."""
@@ -269,17 +271,16 @@ class Tuning:
         name = str(self.function) if isinstance(self.function, Command) else function_name(self.function)
         start = RunStart(self.policy, name, self.plan.budget, tickets, run_id, place)
         for callback in self.callbacks:
-            self._call("begin", [callback], start)
+            self._call("begin", callback, start)
             self._begun.append(callback)
 
     @staticmethod
-    def _call(name: str, callbacks: Iterable[Rule], given: Any) -> None:
-        """Call a method of the callbacks that have it."""
-        for callback in callbacks:
-            method = getattr(callback, name, None)
-            if callable(method):
-                with ForkedChildrenEnd():
-                    method(given)
+    def _call(name: str, callback: Rule, given: Any) -> None:
+        """Call a method of a callback, if it has that."""
+        method = getattr(callback, name, None)
+        if callable(method):
+            with ForkedChildrenEnd():
+                method(given)
 
     def _tell_earlier(self, evaluations: Evaluations) -> None:
         """Tell the policy the observations of `warm_start`, or compare them with those of the store."""

@@ -277,6 +277,24 @@ class TestCallbacks:
         assert len(ObservationStore.open(tmp_path / "run")) == 4
         same(sb.minimize(bowl, grid(), 9, store=tmp_path / "run"), sb.minimize(bowl, grid(), 9))
 
+    def test_every_callback_comes_to_its_end(self) -> None:
+        """Also if another's fails, as that of a tracker whose server is down."""
+
+        class Log:
+            found: sb.TuningResult | None = None
+
+            def __call__(self, run: sb.RunView) -> None:
+                pass
+
+            def end(self, found: sb.TuningResult | None) -> None:
+                self.found = found
+                raise ConnectionError("the server is down")
+
+        logs = [Log(), Log()]
+        with pytest.raises(ConnectionError):
+            sb.minimize(bowl, grid(), 2, callbacks=logs)
+        assert [log.found is not None and len(log.found) for log in logs] == [2, 2]
+
     def test_begin_and_end(self, tmp_path: Any) -> None:
         """`begin` sees what the run has already, also if it is complete; `end` the result, or None after an error."""
 
