@@ -91,8 +91,9 @@ def rounds(run: StoredRun, points: bool = True) -> Iterator[pandas.DataFrame]:
         elif x is not None:
             columns = {f"x{i}": found["x"][:, i] for i in range(x.shape[0])}
         series = {"round": found.get(ROUND, numbers), **{name: found[name] for name in fields}}
-        first, *others = beside(columns, series).items()
-        yield pandas.DataFrame(dict([first, *columns.items(), *others]))
+        more = beside(columns, series)
+        number = next(iter(more))
+        yield pandas.DataFrame({number: more.pop(number), **columns, **more})
 
 
 def study_rounds(record: dict[str, Any], place: str | Path) -> Iterator[pandas.DataFrame]:
