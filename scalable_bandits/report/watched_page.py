@@ -128,7 +128,7 @@ def best_words(run: WatchedRun) -> str:
     best = run.best
     if best is None:
         return ""
-    ago = time.time() - run.improved
+    ago = time.time() - best.time
     since = f", {time_text(ago)} ago" if ago >= 0.0 and not run.over else ""
     where = f"{'evaluation' if run.tuning else 'round'} {best.number:,}{since}"
     return f"{best.y:.6g} in {where}: {point_text(best.x, 4)}"
@@ -147,7 +147,7 @@ def in_flight_table(run: WatchedRun) -> Block:
 
 def latest_table(run: WatchedRun) -> Block:
     """Tabulate the last evaluations or rounds."""
-    rows = [(f"{each.number:,}", each.error or f"{each.y:.6g}", point_text(each.x, 4)) for each in run.latest()]
+    rows = [(f"{each.number:,}", each.error or f"{each.y:.6g}", point_text(each.x, 4)) for each in run.latest]
     return Block("table", "Latest", ("evaluation" if run.tuning else "round", "y", "x"), rows)
 
 

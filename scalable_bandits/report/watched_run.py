@@ -38,13 +38,14 @@ class Pending(NamedTuple):
     seconds: float  # time since it began to run or, before that, since it was asked for
 
 
-class Latest(NamedTuple):
+class Ended(NamedTuple):
     """Evaluation, or round of a simulation, that has ended."""
 
     number: int  # from 1, in the order in which they ended
     x: Any  # point (d,), arm number, or setting (a dict)
     y: float  # in units of y; NaN if it failed
     error: str  # empty if it did not fail
+    time: float  # when it ended, in seconds since 1970; NaN if unknown
 
 
 class WatchedRun:
@@ -64,6 +65,10 @@ class WatchedRun:
         Pace of the rounds, or of the evaluations, of the process that writes.
     writer : dict or None
         Record of the process that writes.
+    best : Ended or None
+        Best observation, the first of equal ones; None before the first.
+    latest : list of Ended
+        Last evaluations or rounds, the last one first.
 
     Parameters
     ----------
@@ -86,6 +91,8 @@ class WatchedRun:
         self._rows = self.failures = 0
         self.pace, self._since = Pace(0, time.time()), -1.0
         self.writer: dict[str, Any] | None = None
+        self.best: Ended | None = None
+        self.latest: list[Ended] = []
 
     def read(self) -> None:
         """Read what is new. What cannot be read is said by `state`, and is read when it can be."""
@@ -116,13 +123,22 @@ class WatchedRun:
         return ObservationStore.open(self._location)
 
     def _take(self, run: StoredRun, writer: Mapping[str, Any] | None) -> None:
-        """Take the rows that are new, and the pace of the process that writes."""
+        """Take the rows that are new, what is best and last, and the pace of the process that writes."""
         names = {field.name for field in run.fields} & self._names
         for name, values in run.read(self._rows, len(run), sorted(names)).items():
             self._columns.setdefault(name, []).append(values)
         self._rows, self.failures = len(run), len(run.failures)
+        tickets = sorted((t for t in run.tickets.values() if t.ended is not None), key=lambda t: t.ended or 0)
+        if run.kept:
+            better, measured = min if self.minimize else max, [each for each in tickets if each.y is not None]
+            self.best = self._evaluation(better(measured, key=lambda each: each.y or 0.0)) if measured else None
+            self.latest = [self._evaluation(each) for each in tickets[: -LATEST - 1 : -1]]
+        elif len(self.y):
+            row = int(self.y.argmin() if self.minimize else self.y.argmax())
+            (self.best,) = self._played(run, row, row + 1)
+            self.latest = self._played(run, max(self._rows - LATEST, 0), self._rows)[::-1]
         since = 0.0 if writer is None else writer["since"]
-        ended = sorted(each.changed for each in run.tickets.values() if each.ended is not None and each.call != 0)
+        ended = sorted(each.changed for each in tickets if each.call != 0)
         ended = [each for each in ended if each >= since] if run.kept else [run.last_write]
         done = self.done
         if since != self._since and ended:
@@ -130,6 +146,18 @@ class WatchedRun:
             self.pace, self._since = Pace(*start), since
         for number, each in enumerate(ended, done - len(ended) + 1):
             self.pace.record(number, each)
+
+    def _evaluation(self, ticket: Ticket) -> Ended:
+        y, error = (math.nan, ticket.error) if ticket.y is None else (ticket.y, "")
+        return Ended(ticket.ended or 0, self._shown(ticket.x), y, error, ticket.changed)
+
+    def _played(self, run: StoredRun, first: int, last: int) -> list[Ended]:
+        """Return the rounds in some rows."""
+        times = {"time"} & {field.name for field in run.fields}
+        found, numbers = run.read(first, last, ["x", *times]), self._rounds[first:last].tolist()
+        when = found.get("time", np.full(last - first, math.nan)).tolist()
+        rows = zip(numbers, found["x"], self.y[first:last].tolist(), when, strict=True)
+        return [Ended(number, self._shown(x), y, "", time) for number, x, y, time in rows]
 
     # ---- what a view shows
 
@@ -192,22 +220,6 @@ class WatchedRun:
         return self.run is not None and minimizes(self.run)
 
     @property
-    def best(self) -> Latest | None:
-        """Best observation, the first of equal ones; None before the first."""
-        if self.run is None or not len(self.y):
-            return None
-        row = int(self.y.argmin() if self.minimize else self.y.argmax())
-        return Latest(row + 1, self._points([row])[0], float(self.y[row]), "")
-
-    @property
-    def improved(self) -> float:
-        """Time at which the best observation was made, in seconds since 1970; NaN if it is unknown."""
-        run, best = self.run, self.best
-        if run is None or best is None or "time" not in {field.name for field in run.fields}:
-            return math.nan
-        return float(run.read(best.number - 1, best.number, ["time"])["time"][0])
-
-    @property
     def _rounds(self) -> Indices:
         """Numbers (n,) of the rounds that are stored."""
         return self._column(ROUND).astype(np.int64) if ROUND in self._columns else np.arange(1, self._rows + 1)
@@ -241,27 +253,6 @@ class WatchedRun:
             return []
         now, given = time.time(), [each for _, each in sorted(self.run.tickets.items()) if each.state in OPEN]
         return [Pending(each, self._shown(each.x), max(now - each.changed, 0.0)) for each in given]
-
-    def latest(self, count: int = LATEST) -> list[Latest]:
-        """Return the last evaluations or rounds, the last one first."""
-        if self.run is None:
-            return []
-        if self.run.kept:
-            every = self.run.tickets.values()
-            ended = sorted((t for t in every if t.ended is not None), key=lambda t: t.ended or 0)[-count:]
-            values = [(math.nan, t.error) if t.y is None else (t.y, "") for t in ended]
-            found = [Latest(t.ended or 0, self._shown(t.x), *value) for t, value in zip(ended, values, strict=True)]
-            return found[::-1]
-        rows = list(range(len(self.y) - 1, max(len(self.y) - 1 - count, -1), -1))
-        both = zip(rows, self._points(rows), strict=True)
-        return [Latest(int(self._rounds[row]), x, float(self.y[row]), "") for row, x in both]
-
-    def _points(self, rows: list[int]) -> list[Any]:
-        if self.run is None or not rows:
-            return []
-        first, last = min(rows), max(rows) + 1
-        points = self.run.read(first, last, ["x"])["x"]
-        return [self._shown(points[row - first]) for row in rows]
 
     def _shown(self, x: Any) -> Any:
         point = np.asarray(x)

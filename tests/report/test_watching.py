@@ -127,6 +127,30 @@ def test_a_writer_that_ends_while_it_is_read(watching: bool, tmp_path: Path, mon
     assert (seen.done, seen.state) == (2, "closed")
 
 
+def test_the_number_of_the_best(tmp_path: Path) -> None:
+    """Failures count, and so do rounds that are not kept."""
+
+    def function(x: Any) -> float:
+        if x[0] < 0.5:
+            raise ValueError("too small")
+        return float(x[0])
+
+    found = sb.minimize(function, sb.RandomSearch(sb.Box([[0, 1]])), 9, store=tmp_path / "tuned")
+    best = found.table()["value"]
+    seen = watched(tmp_path / "tuned")
+    assert found.failed
+    assert isinstance(seen, WatchedRun)
+    assert seen.best is not None
+    assert (seen.best.number, seen.best.y) == (best.idxmin(), best.min())
+    simulate(tmp_path / "run", 3000, keep="log")
+    kept = ObservationStore.open(tmp_path / "run").dataset()
+    seen = watched(tmp_path / "run")
+    assert isinstance(seen, WatchedRun)
+    assert seen.best is not None
+    row = int(kept["y"].values.argmax())
+    assert seen.best.number == kept["t"].values[row] > row + 1
+
+
 def test_a_writer_of_some_rounds_that_ends_without_any(tmp_path: Path) -> None:
     place = tmp_path / "run"
     simulate(place, 50, keep="log")
@@ -193,7 +217,7 @@ def test_a_run_is_killed_and_goes_on_while_it_is_watched(tmp_path: Path) -> None
     assert process.wait() == 0
     assert seen.state == "complete"
     check_run(seen, place)
-    last = seen.latest(3)
+    last = seen.latest[:3]
     tickets = [each for each in ObservationStore.open(place).tickets.values() if each.ended is not None]
     assert [each.number for each in last] == [40, 39, 38]
     assert [each.y for each in last if not each.error] == [
