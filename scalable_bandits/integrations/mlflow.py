@@ -11,7 +11,7 @@ from collections.abc import Container, Mapping
 from typing import Any
 
 from scalable_bandits import checks
-from scalable_bandits.integrations.tracking import TrackedEvaluation, Tracker, description
+from scalable_bandits.integrations.tracking import FAILED, INTERRUPTED, TrackedEvaluation, Tracker, description
 from scalable_bandits.runs.stopping import RunStart
 
 try:
@@ -137,22 +137,20 @@ class MLflowCallback(Tracker):
         parameters = [Param(_key(name), str(value)[:LONGEST_PARAMETER]) for name, value in setting]
         for first in range(0, len(parameters), AT_ONCE):
             client.log_batch(own, params=parameters[first : first + AT_ONCE])
-        series = {"seconds": ticket.seconds, self.metric: ticket.y}
-        client.log_batch(own, metrics=[Metric(_key(k), v, end, step) for k, v in series.items() if v is not None])
         error = ticket.error if ticket.gone else None
         self._tag(own, {"state": ticket.state, "worker": ticket.where or None, "error": error})
-        series = {self.metric: ticket.y, f"best_{self.metric}": evaluation.best}
-        metrics = [Metric(_key(k), v, end, step) for k, v in series.items() if v is not None]
-        client.log_batch(self._parent, metrics=metrics)
+        further = {own: ("seconds", ticket.seconds), self._parent: (f"best_{self.metric}", evaluation.best)}
+        for run, (name, number) in further.items():
+            series = {self.metric: ticket.y, name: number}
+            client.log_batch(run, metrics=[Metric(_key(k), v, end, step) for k, v in series.items() if v is not None])
         if evaluation.improved:
             best = self._best_setting.items()
             self._tag(self._parent, {f"best.{name}": "" if value is None else str(value) for name, value in best})
         client.set_terminated(own, "FAILED" if ticket.gone else "FINISHED", end_time=end)  # last: now it is complete
 
     def _close(self, ended_by: str) -> None:
-        failed, interrupted, _ = self.ends
         self._tag(self._parent, {"ended_by": ended_by})
-        status = {failed: "FAILED", interrupted: "KILLED"}.get(ended_by, "FINISHED")
+        status = {FAILED: "FAILED", INTERRUPTED: "KILLED"}.get(ended_by, "FINISHED")
         self._client.set_terminated(self._parent, status, end_time=round(1000 * time.time()))
 
     def _tag(self, run: str, values: Mapping[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Container
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from scalable_bandits.identity import function_name
 from scalable_bandits.runs.readable import setting_of
@@ -12,6 +12,8 @@ from scalable_bandits.runs.result import TuningResult
 from scalable_bandits.runs.stopping import RunStart, RunView
 from scalable_bandits.specification import specify
 from scalable_bandits.tickets import Ticket
+
+FAILED, INTERRUPTED = "error", "interrupted"  # what ended a run, beside its budget and rules
 
 
 class TrackedEvaluation(NamedTuple):
@@ -29,8 +31,6 @@ class Tracker(ABC):
     The evaluations of earlier processes that the tracker does not have yet are logged when the run goes on, so that
     nothing is missing after a crash, and nothing is there twice.
     """
-
-    ends: ClassVar[tuple[str, str, str]] = ("error", "interrupted", "budget")  # what ended a run, without a rule
 
     def begin(self, run: RunStart) -> None:
         """Begin to log a run, or go on with it.
@@ -59,11 +59,10 @@ class Tracker(ABC):
         found
             Result of the run; None if it raised an exception.
         """
-        failed, interrupted, budget = self.ends
         if found is None:
-            self._close(failed)
+            self._close(FAILED)
         else:
-            self._close(interrupted if found.interrupted else found.stopped_by or budget)
+            self._close(INTERRUPTED if found.interrupted else found.stopped_by or "budget")
 
     def _take(self, ticket: Ticket, logged: bool = False) -> None:
         """Log an evaluation that has ended, unless it is logged already."""
@@ -85,7 +84,7 @@ class Tracker(ABC):
 
     @abstractmethod
     def _close(self, ended_by: str) -> None:
-        """Close the tracker's run, which one of `ends` or a rule ended."""
+        """Close the tracker's run, which an error, the user, the budget or a rule ended."""
 
 
 def _plain(value: Any) -> bool | int | float | str:

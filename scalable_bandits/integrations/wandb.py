@@ -6,7 +6,7 @@ from collections.abc import Container
 from typing import Any
 
 from scalable_bandits import checks
-from scalable_bandits.integrations.tracking import TrackedEvaluation, Tracker, description
+from scalable_bandits.integrations.tracking import FAILED, INTERRUPTED, TrackedEvaluation, Tracker, description
 from scalable_bandits.runs.stopping import RunStart
 
 try:
@@ -73,7 +73,6 @@ class WandbCallback(Tracker):
         self._run.summary.update({"best": self._best, **best} if best else {})
 
     def _close(self, ended_by: str) -> None:
-        failed, interrupted, _ = self.ends
         self._summarize()
         self._run.summary["ended_by"] = ended_by
-        self._run.finish(exit_code={failed: 1, interrupted: 130}.get(ended_by, 0))
+        self._run.finish(exit_code={FAILED: 1, INTERRUPTED: 130}.get(ended_by, 0))
