@@ -24,6 +24,7 @@ UPDATE_SECONDS = 0.1  # shortest time between two updates of a line, and between
 PACE_SECONDS = 30.0  # time over which a pace is measured,
 FEWEST = 10  # but over so many records at least
 WIDTH = 100  # characters of a line in a notebook
+SHARE = 0.2  # of a core that showing something takes at most
 BAR = (8, 30)  # least and most characters of the bar
 
 
@@ -251,6 +252,24 @@ def _notebook(line: _Line) -> Iterator[None]:
         output.stop()
 
 
+def paced(seconds: float, stopped: threading.Event | None = None) -> Iterator[None]:
+    """Yield every so many seconds, or less often if the work between takes long: at most `SHARE` of a core.
+
+    Parameters
+    ----------
+    seconds
+        Least time from one to the next.
+    stopped
+        Event that ends it.
+    """
+    stopped = threading.Event() if stopped is None else stopped
+    while not stopped.is_set():
+        began, used = time.monotonic(), time.thread_time()
+        yield
+        idle = (1.0 / SHARE - 1.0) * (time.thread_time() - used)
+        stopped.wait(max(began + seconds - time.monotonic(), idle))
+
+
 class LiveOutput:
     """Output of a notebook's cell that a thread replaces, by IPython's display alone.
 
@@ -283,12 +302,9 @@ class LiveOutput:
         """Show nothing more where it is the last value of a cell."""
 
     def _run(self) -> None:
-        pause = self._seconds
-        while not self._stopped.wait(pause):
-            used = time.thread_time()
+        for _ in paced(self._seconds, self._stopped):
             if not self._update():
                 return
-            pause = max(self._seconds, 4.0 * (time.thread_time() - used))  # at most a fifth of a core
 
     def _update(self) -> bool:
         """Show the next frame; return whether there was one."""

@@ -80,8 +80,9 @@ def _serve(found: Watched, port: int) -> None:
 
 def _show(found: Watched, once: bool) -> None:
     """Draw frames until nothing more comes; with `once`, or where there is no terminal, the last one alone."""
+    from scalable_bandits.progress import paced
     from scalable_bandits.report.watched_run import WatchedRun
-    from scalable_bandits.report.watching import PresentModel, paced
+    from scalable_bandits.report.watching import PresentModel
 
     model = PresentModel(found.place, _believed) if isinstance(found, WatchedRun) else None
     if once:

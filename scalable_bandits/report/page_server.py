@@ -10,8 +10,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from scalable_bandits import checks
+from scalable_bandits.progress import paced
 from scalable_bandits.report.watched_page import SECONDS, WatchedPage
-from scalable_bandits.report.watching import Watched, paced
+from scalable_bandits.report.watching import Watched
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")  # names by which a browser may ask for the page
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from scalable_bandits import plots
 from scalable_bandits.analysis import exponent, indexed
+from scalable_bandits.checks import Floats
 from scalable_bandits.commands import command_of
 from scalable_bandits.plots.arrangement import without_pyplot
 from scalable_bandits.plots.style import COLOURS, POINTS, tidy
@@ -25,7 +26,7 @@ from scalable_bandits.runs.result import TuningResult, best_points
 from scalable_bandits.runs.resuming import environment_of, named_space, policy_of
 from scalable_bandits.runs.thinning import ROUND, keeps_some, rounds_played
 from scalable_bandits.runs.trajectory import Trajectory
-from scalable_bandits.spaces import Arms
+from scalable_bandits.spaces import Arms, Indices
 from scalable_bandits.status import minimizes, status
 from scalable_bandits.store import StoredRun
 
@@ -153,11 +154,16 @@ def _values(run: StoredRun) -> Picture:
     for first, last in zip([0, *rows[:-1]], rows, strict=True):  # over all rows, not only the drawn ones
         values = run.read(int(first), int(last), ["y"])["y"].tolist()
         best.append(better([*best[-1:], *values]))
+    return observations_picture(rounds, y, best)
+
+
+def observations_picture(numbers: Indices, y: Floats, best: Any, what: str = "round") -> Picture:
+    """Draw observations (k,) and the best ones so far (k,) over the numbers (k,) of rounds or evaluations."""
     ax = new_axes()
-    ax.plot(rounds, y, ".", color=COLOURS[5], markersize=4, label="y")
-    ax.plot(rounds, best, color=COLOURS[0], linewidth=1.8, label=f"{_better(run)} so far")
-    tidy(ax, "round", "observation")
-    return picture(ax, "Observations over rounds", "observations", legend=True)
+    ax.plot(numbers, y, ".", color=COLOURS[5], markersize=4, label="y")
+    ax.step(numbers, best, where="post", color=COLOURS[0], linewidth=1.8, label="best so far")
+    tidy(ax, what, "observation")
+    return picture(ax, f"Observations over {what}s, and the best so far", "observations", legend=True)
 
 
 def _better(run: StoredRun) -> str:

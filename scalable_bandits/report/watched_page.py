@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.plots.style import COLOURS, legend, line, logarithmic, plain, ticks, tidy
+from scalable_bandits.plots.style import line, logarithmic, plain, ticks, tidy
 from scalable_bandits.progress import LiveOutput, in_notebook, rate_text, time_text
 from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, new_axes, picture
 from scalable_bandits.report.numbers import estimate
-from scalable_bandits.report.run_page import result_section
+from scalable_bandits.report.run_page import observations_picture, result_section
 from scalable_bandits.report.watched_run import WatchedRun
 from scalable_bandits.report.watched_study import WatchedStudy
 from scalable_bandits.report.watching import PresentModel, Watched, watched
@@ -209,12 +209,7 @@ def _run_pictures(run: WatchedRun) -> Iterator[Picture]:
         yield picture(tidy(axes, "round", "cumulative regret"), "Cumulative regret over rounds", "cumulative regret")
     numbers, y, best = run.history()
     if len(numbers):
-        axes = new_axes()
-        axes.plot(numbers, y, ".", color=COLOURS[5], markersize=4, label="y")
-        axes.step(numbers, best, where="post", color=COLOURS[0], linewidth=1.8, label="best so far")
-        legend(axes)
-        what = "evaluation" if run.tuning else "round"
-        yield picture(tidy(axes, what, "observation"), "Observations and the best so far", "observations")
+        yield observations_picture(numbers, y, best, "evaluation" if run.tuning else "round")
 
 
 def _study_sections(study: WatchedStudy, page: WatchedPage) -> list[Section]:

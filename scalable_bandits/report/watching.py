@@ -1,14 +1,15 @@
-"""Watching: what is in a place, how often it is read, and the model of a run as it is now."""
+"""Watching: what is in a place, and the model of a run as it is now."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from scalable_bandits.policies import Policy
+from scalable_bandits.progress import SHARE
 from scalable_bandits.report.run_page import rebuilt, stored_result
 from scalable_bandits.report.watched_run import WatchedRun
 from scalable_bandits.report.watched_study import WatchedStudy
@@ -17,7 +18,6 @@ from scalable_bandits.store import ObservationStore, StoreError
 from scalable_bandits.store.locations import locate
 from scalable_bandits.studies.stored import study_record
 
-SHARE = 0.2  # of a core that watching takes at most
 Made = TypeVar("Made")
 Watched = WatchedRun | WatchedStudy
 
@@ -112,18 +112,3 @@ def watched(place: Any) -> Watched:
             pass  # which `state` says
     found.read()
     return found
-
-
-def paced(seconds: float) -> Iterator[None]:
-    """Yield every so many seconds, or less often if the work between takes long: at most `SHARE` of a core.
-
-    Parameters
-    ----------
-    seconds
-        Least time from one to the next.
-    """
-    while True:
-        began, used = time.monotonic(), time.thread_time()
-        yield
-        idle = (1.0 / SHARE - 1.0) * (time.thread_time() - used)
-        time.sleep(max(began + seconds - time.monotonic(), idle))
