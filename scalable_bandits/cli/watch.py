@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -119,14 +119,14 @@ def _frame(found: Watched, model: PresentModel[Believed] | None, width: int, hei
     head.add_column(no_wrap=True)
     head.add_column(justify="right")
     head.add_row(title, state)
-    lines: list[RenderableType] = [head, _line(", ".join(words(found)), width)]
+    lines: list[RenderableType] = [head, _line(", ".join(words(found)))]
     if isinstance(found, WatchedRun):
         assert model is not None
         return Group(*lines, *_run(found, model, width, height - 2, wait))
     return Group(*lines, *_study(found, width, height - 2))
 
 
-def _line(text: str, width: int, style: str = "") -> Text:
+def _line(text: str, style: str = "") -> Text:
     return Text(showable(text, console.encoding), style=style, no_wrap=True, overflow="ellipsis")
 
 
@@ -145,16 +145,13 @@ def _table(block: Block, width: int, rows: int, fold: str) -> list[RenderableTyp
         return []
     table = Table(box=None, pad_edge=False, padding=(0, 1), title=None, header_style="dim", width=width)
     for i, heading in enumerate(block.headings):
-        number, gives = i >= len(block.headings) - block.numbers, heading == fold
-        table.add_column(
-            heading, justify="right" if number else "left", no_wrap=True, overflow="ellipsis",
-            ratio=1 if gives else None,
-        )  # fmt: skip
+        side: Any = "right" if i >= len(block.headings) - block.numbers else "left"
+        table.add_column(heading, justify=side, no_wrap=True, overflow="ellipsis", ratio=1 if heading == fold else None)
     shown = block.rows[: rows - 2]
     for row in shown:
         table.add_row(*(Text(showable(cell, console.encoding)) for cell in row))
     more = len(block.rows) - len(shown)
-    return [_line(block.title + (f" ({more} more)" if more and block.title != "Latest" else ""), width, "bold"), table]
+    return [_line(block.title + (f" ({more} more)" if more and block.title != "Latest" else ""), "bold"), table]
 
 
 # ---- a run
@@ -164,7 +161,7 @@ def _run(run: WatchedRun, model: PresentModel[Believed], width: int, height: int
     from scalable_bandits.report.watched_page import best_words, in_flight_table, latest_table
 
     best = best_words(run)
-    lines: list[RenderableType] = [_line(f"best {best}" if best else "nothing measured yet", width)]
+    lines: list[RenderableType] = [_line(f"best {best}" if best else "nothing measured yet")]
     in_flight, latest = in_flight_table(run), latest_table(run)
     tables = min(len(in_flight.rows), 4) + 2 * bool(in_flight.rows) + 5
     room = height - 1 - tables
@@ -189,16 +186,14 @@ def _charts(run: WatchedRun, believed: Believed | None, width: int, height: int)
     rounds, regret = run.regret()
     share = believed is not None and believed.importance is not None
     left = width - 2 - max(width // 3, 24) if share else (width - 2) // 2 if len(rounds) else width
-    parts, widths = [_history_chart(run, left, height)], [left]
+    parts, right = [_history_chart(run, left, height)], width - 2 - left
     if believed is not None and believed.importance is not None:
         shares = list(zip(believed.importance.names, believed.importance.total.tolist(), strict=True))
-        parts.append(bars(shares, width - 2 - left, height, "importance", console.encoding))
-        widths.append(width - 2 - left)
+        parts.append(bars(shares, right, height, "importance", console.encoding))
     elif len(rounds):
         curve = DrawnCurve(rounds.astype(float), regret)
-        parts.append(chart([curve], width - 2 - left, height, "cumulative regret", encoding=console.encoding))
-        widths.append(width - 2 - left)
-    return _beside(parts, widths)
+        parts.append(chart([curve], right, height, "cumulative regret", encoding=console.encoding))
+    return _beside(parts, [left, right][: len(parts)])
 
 
 def _history_chart(run: WatchedRun, width: int, height: int) -> Text:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from scalable_bandits.checks import Floats
+from scalable_bandits.plots.curves import APART
 from scalable_bandits.plots.style import line, logarithmic, plain, ticks, tidy
 from scalable_bandits.progress import LiveOutput, in_notebook, rate_text, time_text
 from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, new_axes, picture
@@ -20,7 +21,6 @@ from scalable_bandits.runs.readable import point_text
 from scalable_bandits.spaces import Indices
 
 SECONDS = 2.0  # shortest time between two states of a page
-FACTOR = 8.0  # between the regrets of two policies, above which their axes are logarithmic
 
 
 def watch(store: Any) -> LiveOutput:
@@ -232,7 +232,7 @@ def _study_sections(study: WatchedStudy, page: WatchedPage) -> list[Section]:
 def far_apart(curves: Mapping[str, tuple[Indices, Floats]]) -> bool:
     """Return whether curves of regret, all of them positive, are better seen on logarithmic axes."""
     last = [float(regret[-1]) for _, regret in curves.values()]
-    return max(last) > FACTOR * min(last) and all((regret > 0.0).all() for _, regret in curves.values())
+    return max(last) > APART * min(last) and all((regret > 0.0).all() for _, regret in curves.values())
 
 
 def _curves_picture(study: WatchedStudy, case: str) -> Picture:

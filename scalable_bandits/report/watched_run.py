@@ -89,6 +89,7 @@ class WatchedRun:
         self._mark: bytes | None = None  # content of the small file that changes with each transaction
         self._columns: dict[str, list[Any]] = {}
         self._rows = self.failures = 0
+        self._numbers: Indices = np.empty(0, np.int64)  # (n,) of the observations among the rounds or evaluations
         self.pace, self._since = Pace(0, time.time()), -1.0
         self.writer: dict[str, Any] | None = None
         self.best: Ended | None = None
@@ -128,9 +129,11 @@ class WatchedRun:
         for name, values in run.read(self._rows, len(run), sorted(names)).items():
             self._columns.setdefault(name, []).append(values)
         self._rows, self.failures = len(run), len(run.failures)
+        self._numbers = self._column(ROUND).astype(np.int64) if ROUND in names else np.arange(1, self._rows + 1)
         tickets = sorted((t for t in run.tickets.values() if t.ended is not None), key=lambda t: t.ended or 0)
         if run.kept:
             better, measured = min if self.minimize else max, [each for each in tickets if each.y is not None]
+            self._numbers = np.array([each.ended for each in measured], np.int64)
             self.best = self._evaluation(better(measured, key=lambda each: each.y or 0.0)) if measured else None
             self.latest = [self._evaluation(each) for each in tickets[: -LATEST - 1 : -1]]
         elif len(self.y):
@@ -154,7 +157,7 @@ class WatchedRun:
     def _played(self, run: StoredRun, first: int, last: int) -> list[Ended]:
         """Return the rounds in some rows."""
         times = {"time"} & {field.name for field in run.fields}
-        found, numbers = run.read(first, last, ["x", *times]), self._rounds[first:last].tolist()
+        found, numbers = run.read(first, last, ["x", *times]), self._numbers[first:last].tolist()
         when = found.get("time", np.full(last - first, math.nan)).tolist()
         rows = zip(numbers, found["x"], self.y[first:last].tolist(), when, strict=True)
         return [Ended(number, self._shown(x), y, "", time) for number, x, y, time in rows]
@@ -189,7 +192,7 @@ class WatchedRun:
     @property
     def done(self) -> int:
         """Number of evaluations that have ended, or of rounds that were played."""
-        return int(self._rounds[-1]) if ROUND in self._columns and self._rows else self._rows + self.failures
+        return int(self._numbers[-1]) if ROUND in self._columns and self._rows else self._rows + self.failures
 
     @property
     def planned(self) -> int | None:
@@ -219,16 +222,11 @@ class WatchedRun:
         """Whether smaller observations are better."""
         return self.run is not None and minimizes(self.run)
 
-    @property
-    def _rounds(self) -> Indices:
-        """Numbers (n,) of the rounds that are stored."""
-        return self._column(ROUND).astype(np.int64) if ROUND in self._columns else np.arange(1, self._rows + 1)
-
     def history(self) -> tuple[Indices, Floats, Floats]:
-        """Return rounds (k,), observations (k,), and the best so far (k,), of some rounds evenly spaced."""
+        """Return numbers (k,), observations (k,), and the best so far (k,), of some rounds evenly spaced."""
         better = np.minimum if self.minimize else np.maximum
         rows = np.unique(np.rint(np.linspace(0, len(self.y) - 1, min(POINTS, len(self.y)))).astype(np.int64))
-        return self._rounds[rows], self.y[rows], better.accumulate(self.y)[rows]
+        return self._numbers[rows], self.y[rows], better.accumulate(self.y)[rows]
 
     def regret(self, rounds: Indices | None = None) -> tuple[Indices, Floats]:
         """Return rounds (k,) and cumulative regrets (k,) of a simulation, in units of y: of those rounds, or of some.
@@ -238,7 +236,7 @@ class WatchedRun:
         rounds
             Numbers of rounds, ascending; those that are not stored are left out. Default: evenly spaced ones.
         """
-        regret, stored = self._column(REGRET), self._rounds
+        regret, stored = self._column(REGRET), self._numbers
         if not len(regret):
             return np.empty(0, np.int64), regret
         spaced = np.rint(np.linspace(1, stored[-1], POINTS)).astype(np.int64)

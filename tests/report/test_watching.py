@@ -142,6 +142,7 @@ def test_the_number_of_the_best(tmp_path: Path) -> None:
     assert isinstance(seen, WatchedRun)
     assert seen.best is not None
     assert (seen.best.number, seen.best.y) == (best.idxmin(), best.min())
+    assert seen.history()[0].tolist() == best.dropna().index.tolist()
     simulate(tmp_path / "run", 3000, keep="log")
     kept = ObservationStore.open(tmp_path / "run").dataset()
     seen = watched(tmp_path / "run")
