@@ -30,7 +30,7 @@ PARENT, NAME = "mlflow.parentRunId", "mlflow.runName"  # tags of MLflow's own
 LONGEST = 5000  # characters of a tag; the limit of MLflow's oldest servers
 LONGEST_PARAMETER = 500
 AT_ONCE = 100  # parameters, or tags, of one request
-PAGE = 1000  # runs of one answer
+MOST = 50_000  # runs of one answer, which MLflow limits
 
 
 class MLflowCallback(Tracker):
@@ -80,9 +80,8 @@ class MLflowCallback(Tracker):
 
     def _open(self, run: RunStart) -> Container[int]:
         self._client, active = MlflowClient(self.tracking_uri), mlflow.active_run()
-        self._experiment, found = self._experiment_id(active), list[Run]()
-        if run.run_id is not None:
-            found = list(self._client.search_runs([self._experiment], f"tags.`{IDENTITY}` = '{run.run_id}'"))
+        self._experiment = self._experiment_id(active)
+        found = [] if run.run_id is None else self._tagged(IDENTITY, run.run_id)
         name = self.run_name or run.function.rpartition(":")[2]
         tags = self.tags | ({} if run.run_id is None else {IDENTITY: run.run_id})
         if found:
@@ -94,7 +93,7 @@ class MLflowCallback(Tracker):
         plain = description(run)
         kind = plain["policy"]["type"]
         self._tag(self._parent, {**plain, "policy": kind, "policy.arguments": plain["policy"], "store": run.place})
-        nested = self._nested() if found else []
+        nested = [each for each in self._tagged(PARENT, self._parent) if TICKET in each.data.tags] if found else []
         finished = {int(each.data.tags[TICKET]) for each in nested if each.info.status != "RUNNING"}
         # A process that was killed has left these behind: they are written again.
         self._begun = {int(each.data.tags[TICKET]): each.info.run_id for each in nested}
@@ -112,17 +111,9 @@ class MLflowCallback(Tracker):
         known = client.get_experiment_by_name(name)
         return str(client.create_experiment(name) if known is None else known.experiment_id)
 
-    def _nested(self) -> list[Run]:
-        """Return the runs of evaluations in the tuning's run."""
-        found, token = list[Run](), None
-        while True:
-            page = self._client.search_runs(
-                [self._experiment], f"tags.`{PARENT}` = '{self._parent}'", max_results=PAGE, page_token=token
-            )
-            found += [each for each in page if TICKET in each.data.tags]
-            token = page.token
-            if not token:
-                return found
+    def _tagged(self, tag: str, value: str) -> list[Run]:
+        """Return the runs of the experiment with a tag."""
+        return list(self._client.search_runs([self._experiment], f"tags.`{tag}` = '{value}'", max_results=MOST))
 
     def _log(self, evaluation: TrackedEvaluation) -> None:
         client, ticket = self._client, evaluation.ticket
