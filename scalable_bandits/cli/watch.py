@@ -230,18 +230,16 @@ def _study(study: WatchedStudy, width: int, height: int) -> list[RenderableType]
     drawn = [case for case in study.cases if study.curves(case)][: max(width // 60, 1)]
     playing = playing_table(study)
     table = policies_table(study, drawn[0] if drawn else None)
-    below = min(len(playing.rows), 4) + 2 * bool(playing.rows) + min(len(table.rows), 8) + 2
+    room = height - min(len(playing.rows), 4) - 2 * bool(playing.rows)
     lines: list[RenderableType] = []
     if drawn:
         each = (width - 2 * (len(drawn) - 1)) // len(drawn)
-        tall = max(min(height - below - 1, 24), 6)
+        tall = max(min(room - min(len(table.rows), 8) - 3, 24), 6)
+        room -= tall + 1
         lines.append(_beside([_curves_chart(study, case, each, tall) for case in drawn], [each] * len(drawn)))
         lines.append(_names(study, drawn))
     lines += _table(playing, width, min(len(playing.rows), 4) + 2, "where")
-    lines += _table(
-        table, width, max(height - sum((below - len(table.rows) - 2, 1, tall if drawn else 0)), 3), "policy"
-    )
-    return lines
+    return [*lines, *_table(table, width, max(room, 3), "policy")]
 
 
 def _style(study: WatchedStudy, policy: str) -> str:

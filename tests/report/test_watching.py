@@ -343,6 +343,23 @@ def test_one_frame(tmp_path: Path) -> None:
     assert once(tmp_path / "nothing").exit_code == 2
 
 
+def crowd(replicate: Replicate) -> Problem:
+    environment = sb.TableEnvironment(ARMS, [0.1, 0.5, 0.2, 0.4], seed=replicate.seed)
+    return Problem(environment, {f"policy {i}": sb.RandomSearch(ARMS, seed=i) for i in range(50)})
+
+
+def test_a_frame_of_many_policies(tmp_path: Path) -> None:
+    """It says how many more there are than it has room for."""
+    crowded = Study(name="crowd", title="A crowd", source="nowhere", cases=("a",), build=crowd, horizon=3, replicates=1)
+    crowded.run(store=tmp_path / "study")
+    shown = once(tmp_path / "study")
+    assert shown.exit_code == 0, shown.output
+    assert len(shown.stdout.splitlines()) <= 40
+    more = re.search(r"Policies \((\d+) more\)", shown.stdout)
+    assert more is not None
+    assert int(more[1]) + len(re.findall(r"policy \d+ +1 of 1", shown.stdout)) == 50
+
+
 def test_a_chart_is_a_picture_of_its_numbers() -> None:
     """A line that rises is at the bottom on the left and at the top on the right; points outside are at the edge."""
     x = np.arange(50.0)
