@@ -4,6 +4,8 @@ import ast
 import base64
 import inspect
 import json
+import logging
+import os
 import re
 import shutil
 from importlib import import_module, metadata
@@ -35,6 +37,8 @@ nb_execution_in_temp = True  # what a page writes is gone after it
 nb_execution_timeout = 240
 nb_merge_streams = True
 nb_output_stderr = "remove"  # logs and progress
+logging.getLogger("traitlets").setLevel(logging.WARNING)  # not which kernel executes a page
+os.environ["JUPYTER_PATH"] = str(Path(__file__).parent / "jupyter")  # a kernel that says errors alone
 
 sphinx_gallery_conf = {
     "examples_dirs": "gallery",
@@ -236,6 +240,8 @@ mystnb: {execution_mode: force}
 FIRST_CELL = """```{code-cell}
 :tags: [remove-cell]
 %config InlineBackend.figure_formats = ["svg"]
+import xarray
+xarray.set_options(display_expand_attrs=False)  # the specification of a run is long
 from rich.console import Console
 Console.is_jupyter = property(lambda console: False, lambda console, found: None)  # no progress
 shown = get_ipython().display_formatter.ipython_display_formatter

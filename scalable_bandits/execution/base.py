@@ -119,7 +119,7 @@ class InTurn(Execution):
         if not self._tasks:
             return []
         key, arguments = self._tasks.popleft()
-        start = Event("started", key, where="this process", time=time.time())
+        start = Event("started", key, where="the run's process", time=time.time())
         try:
             with ForkedChildrenEnd():
                 end = Event("done", key, self._function(*arguments), time=time.time())
@@ -168,7 +168,7 @@ class Threads(Execution):
                     self._running -= 1
                     return
                 key, arguments = self._tasks.popleft()
-            self._events.put(Event("started", key, where="this process", time=time.time()))
+            self._events.put(Event("started", key, where="the run's process", time=time.time()))
             try:
                 with ForkedChildrenEnd():
                     end = Event("done", key, self._function(*arguments), time=time.time())

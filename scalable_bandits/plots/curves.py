@@ -257,7 +257,7 @@ def coverage(found: Coverage | Mapping[str, Coverage], ax: Axes | None = None) -
     ax.text(0.995, 0.945, "0.95", transform=ax.get_yaxis_transform(), ha="right", va="top", fontsize=8)
     logarithmic(ax, "x")
     ax.set_ylim(min(0.5, ax.get_ylim()[0]), 1.02)
-    ax.legend(frameon=False, loc="lower right")
+    legend(ax)
     return tidy(ax, "round", "share of the candidates\nat which f is inside")
 
 
