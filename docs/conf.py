@@ -134,6 +134,8 @@ def mend_links(text, here, above=""):
         path = (here / target).resolve().relative_to(ROOT).as_posix()
         if path.startswith("notebooks/"):
             page = path if path.endswith(".ipynb") else "notebooks.md"
+        elif path == "docs/gallery":
+            page = "pictures/index.rst"
         else:
             page = next((f"{page}.md" for page, file in PAGES.items() if file == path), path.removeprefix("docs/"))
         if page == path and not path.endswith(".ipynb"):

@@ -106,6 +106,19 @@ HERE = {  # what comes out, written after reading the results
     "The other three have two to five times its regret, with large errors: they, too, use the true prior in most "
     "rounds, and stay with a wrong one in some of the runs.",
 }
+COMES_OUT = {  # in a word, where a paper has an experiment
+    "chowdhury2017-benchmarks": "yes",
+    "chowdhury2017-light": "in part: with B = 1",
+    "chowdhury2017-synthetic": "in part: IGP-UCB is ahead of GP-UCB, but not of GP-EI",
+    "chowdhury2017-temperature": "no: GP-TS is far behind",
+    "janz2020-benchmarks": "yes",
+    "janz2020-table1": "yes, in seconds for minutes and hours",
+    "srinivas2010-synthetic": "yes, with GP-EI a little ahead of GP-UCB",
+    "srinivas2010-temperature": "in part: GP-EI is clearly ahead of GP-UCB",
+    "srinivas2010-traffic": "yes",
+    "ziomek2025-temperature": "in part: PE-GP-UCB is best, but by little",
+    "ziomek2025-toy": "yes for PE-GP-UCB; the others use the true prior more often",
+}
 QUANTITIES = {  # pictures of numbers beside published ones: quantity, words, and whether the axis is logarithmic
     "janz2020-table1": {
         "regret": ("fraction of uniform play's regret", "share of uniform play's regret", False),
@@ -118,20 +131,32 @@ QUANTITIES = {  # pictures of numbers beside published ones: quantity, words, an
 }
 HEAD = """# Published and measured
 
-Every table and figure of the papers that is a named study: the published statement, and a picture of what this package
-measures. [Another part](#newer-policies) compares newer policies with these, and [the last one](#on-measured-data) is
-on measured data, with other packages beside. A policy has the same colour in all pictures. Below each picture its
-numbers unfold: regret is the sum over all rounds, mean over replicates ± standard error of the mean; *of uniform* is
-its share of uniform play's. Where a result is smaller than the study, it says so: its numbers are not to be set beside
-the paper's.
+Does the package reproduce the papers? Each of their tables and figures that is a named study is here: what was
+published, and a picture of what comes out. [Another part](#newer-policies) compares newer policies with these,
+[the last one](#on-measured-data) tuners and policies on data that others measured.
 
-Page and pictures are made by `python -m docs.figures` from the results in `docs/results/`; one of them is made, or made
-again, by
+{overview}
+
+No entry: a theorem, or an experiment whose outcome is not quoted here.
+
+A policy has the same colour in all pictures. *Numbers* below a picture unfolds: regret is the sum over all rounds,
+mean over replicates ± standard error of the mean; *of uniform* is its share of the regret of uniform play. A result
+that is smaller than its study says so; its numbers cannot be compared with the paper's.
+
+To make a result again, and then this page with its pictures from `docs/results/`:
 
 ```sh
-scalable-bandits run NAME --json > docs/results/NAME.json  # then: python -m docs.figures
+scalable-bandits run NAME --json > docs/results/NAME.json
+python -m docs.figures
 ```
 """
+
+
+def overview() -> str:
+    """Return the table of the papers' studies: what each is from, and whether the published statement comes out."""
+    rows = [f"| [{study.name}](#{study.name}) | {study.source} | {COMES_OUT.get(study.name, '')} |"
+            for study in of_papers()]  # fmt: skip
+    return "\n".join(["| study | source | as published? |", "| --- | --- | --- |", *rows])
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -200,7 +225,7 @@ def numbers(record: dict[str, Any]) -> list[str]:
 
 def made(folder: Path = FOLDER / "results") -> tuple[str, list[Picture]]:
     """Return the page's text and its pictures."""
-    lines, pictures = [HEAD], []
+    lines, pictures = [HEAD.format(overview=overview())], []
     for more, drawn in [*(section(study, folder) for study in of_papers()), measured.part(folder)]:
         lines, pictures = [*lines, *more], [*pictures, *drawn]
     return "\n".join(lines).rstrip() + "\n", pictures
