@@ -112,7 +112,7 @@ COMES_OUT = {  # in a word, where a paper has an experiment
     "chowdhury2017-synthetic": "in part: IGP-UCB is ahead of GP-UCB, but not of GP-EI",
     "chowdhury2017-temperature": "no: GP-TS is far behind",
     "janz2020-benchmarks": "yes",
-    "janz2020-table1": "yes, in seconds for minutes and hours",
+    "janz2020-table1": "yes; run times are seconds here",
     "srinivas2010-synthetic": "yes, with GP-EI a little ahead of GP-UCB",
     "srinivas2010-temperature": "in part: GP-EI is clearly ahead of GP-UCB",
     "srinivas2010-traffic": "yes",
