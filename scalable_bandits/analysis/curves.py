@@ -394,7 +394,7 @@ def of_runs(result: Any, quantity: str | None, case: str, policy: str, horizon: 
     result
         Result of `Study.run` or `Study.open`.
     quantity
-        As in `curves` over an axis; None: the regret by which the study compares policies.
+        Name of the quantity, one that `curves` has over an axis; None for the regret by which policies are compared.
     case, policy
         Labels of the case and the policy.
     horizon

@@ -169,7 +169,7 @@ def policies_table(study: WatchedStudy, case: str | None = None) -> Block:
          f"{row.round:,}" if row.round else "", estimate(row.regret, row.error) if row.round else "")
         for row in study.table() if case in (None, row.case)
     ]  # fmt: skip
-    text = "Regret: mean over the complete runs ± standard error; where there is none, over those that have begun."
+    text = "Regret: mean over the complete runs ± standard error; without complete runs, over those that have begun."
     headings = ("case", "policy", "complete", "running", "at round", "regret")
     return Block("table", "Policies", headings, rows, 4, text)
 

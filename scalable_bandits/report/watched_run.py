@@ -201,7 +201,7 @@ class WatchedRun:
 
     @property
     def left(self) -> float | None:
-        """Seconds until the planned number is reached; None if that is unknown, or nobody works at it."""
+        """Seconds until the planned number is reached; None if that is unknown, or no process writes."""
         if self.planned is None or self.writer is None:
             return None
         return self.pace.left(max(self.planned - self.done, 0), time.time())
@@ -246,7 +246,7 @@ class WatchedRun:
 
     @property
     def in_flight(self) -> list[Pending]:
-        """Evaluations that have not ended, the first one first; of a run that nobody writes those that were lost."""
+        """Evaluations that have not ended, the first one first; those that were lost if no process writes."""
         if self.run is None:
             return []
         now, given = time.time(), [each for _, each in sorted(self.run.tickets.items()) if each.state in OPEN]

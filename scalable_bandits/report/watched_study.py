@@ -29,7 +29,7 @@ class PolicyRow(NamedTuple):
     runs: int  # number of all
     complete: int
     running: int
-    round: int  # last round that all runs have reached which count: the complete ones, or all if there is none
+    round: int  # last round that all runs have reached which count: the complete ones, or without those all
     regret: float  # mean cumulative regret at that round, in units of y; NaN if no run has begun
     error: float  # standard error of the mean; NaN of fewer than two runs
 
@@ -42,7 +42,7 @@ class WatchedStudy:
     place
         Folder or URL.
     state : str
-        "running", "complete", "interrupted" (a process died in a run that nobody goes on with), "waiting" (no run is
+        "running", "complete", "interrupted" (a process died, and no run is being played), "waiting" (no run is
         being played), or why nothing can be read.
     record : dict or None
         Description of the study; None until there is one.
@@ -137,7 +137,7 @@ class WatchedStudy:
 
     @property
     def interrupted(self) -> bool:
-        """Whether a process died in a run, and nobody plays any."""
+        """Whether a process died in a run, and no run is being played."""
         return self.state == "interrupted"
 
     @property

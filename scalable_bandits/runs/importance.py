@@ -38,13 +38,17 @@ def importance_of(policy: Policy, points: int = 256, error: float = 0.01, seed: 
     ----------
     policy
         Policy with observations.
-    points, error, seed
-        As in `analysis.importance`.
+    points
+        Number of scrambled Sobol points of an estimate, a power of two.
+    error
+        Standard error of the shares below which no more estimates are made.
+    seed
+        Seed of the scrambling.
 
     Raises
     ------
     ValueError
-        As in `analysis.importance`.
+        If an argument is invalid, or the policy's parameters are not independent.
     """
     points, seed = checks.integer("points", points, 2), checks.integer("seed", seed, 0)
     if points & (points - 1):
