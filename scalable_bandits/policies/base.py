@@ -21,7 +21,8 @@ from scalable_bandits.posteriors.rounds import Columns
 from scalable_bandits.posteriors.state import State, StateEntry, entries_of, number, restore, state_of, value
 from scalable_bandits.randomness import derived_seed, generator
 from scalable_bandits.spaces import Domain, Indices, Mask, Space, make_domain
-from scalable_bandits.spaces.domain import CANDIDATES
+from scalable_bandits.spaces.domain import CANDIDATES, numbers_all
+from scalable_bandits.spaces.finite import MOST_NUMBERED, counted
 
 
 class Best(NamedTuple):
@@ -101,8 +102,9 @@ class Policy(AbstractContextManager[Any]):
         Whether smaller values are better. Values told, recommendations, posteriors and a given prior mean are in units
         of y all the same; the policy maximises -y.
     candidates
-        Number of Sobol points that stand for a box. If not given, policies whose class is `continuous` search the whole
-        box, and the others use 1024 points. Not used on a finite space.
+        Number of Sobol points that stand for a box, or for a grid of more candidates than the policy enumerates. If not
+        given, policies whose class is `continuous` search the whole of both; on a box the others use 1024 points. Not
+        used on other finite spaces.
     on
         Executor of the policy's shards: None (this process), "threads:4" (threads of this process), "local:4" (worker
         processes on this machine), the address of a Dask scheduler, a `distributed.Client`, or a recipe (``cluster/``).
@@ -119,7 +121,7 @@ class Policy(AbstractContextManager[Any]):
     failures : int
         Number of failures told so far; read only.
     continuous : bool
-        Whether policies of this class can play a whole box.
+        Whether policies of this class can play a whole box, and a grid that they do not enumerate.
     sharded : bool
         Whether policies of this class have shards that an executor (`on`) can hold.
 
@@ -170,9 +172,13 @@ class Policy(AbstractContextManager[Any]):
     def __attrs_post_init__(self) -> None:
         if self.minimize and type(self).best is not Policy.best:  # which turns the sign of what `recommend` returns
             checks.refuse("minimize", True, f"False: {type(self).__name__} defines `best`, not `recommend`")
-        if self.candidates is None and not (self.space.finite is None and self._takes_whole_boxes()):
+        large = not numbers_all(self.space, self._most_numbered)
+        if self.candidates is None and not (large and self._takes_whole_boxes()):
+            if large and self.space.lattice is not None:
+                allowed = f"at most {self._most_numbered:,} for {type(self).__name__}, or candidates= to choose from"
+                checks.refuse("space", f"{counted(self.space.size or 0)} candidates", allowed)
             self.candidates = CANDIDATES
-        self.domain = make_domain(self.space, self.candidates, self.seed)
+        self.domain = self._fresh_domain()
         self._measuring = Measuring(type(self).__name__, self.noise, self.regularization)
         self._salt = derived_seed(self.seed, "ties")
         if self.on is not None and not self.sharded:
@@ -182,6 +188,14 @@ class Policy(AbstractContextManager[Any]):
     def _takes_whole_boxes(self) -> bool:
         """Return whether the policy plays whole boxes; of a `continuous` class a parameter may decide otherwise."""
         return self.continuous
+
+    @property
+    def _most_numbered(self) -> int:
+        """Number of candidates beyond which a grid is played as a box is."""
+        return MOST_NUMBERED
+
+    def _fresh_domain(self) -> Domain:
+        return make_domain(self.space, self.candidates, self.seed, self._most_numbered)
 
     # ---- what a class defines; values are oriented (larger is better) in all of it but `_play`
 
@@ -674,6 +688,6 @@ class Policy(AbstractContextManager[Any]):
     def _restore_added(self, points: Floats) -> None:
         """Replace the points (k, d) that were told and are not candidates."""
         if self.domain.size > self.domain.choosable:  # it has other points that were only told
-            self.domain = make_domain(self.space, self.candidates, self.seed)
+            self.domain = self._fresh_domain()
         if len(points):
             self.domain = self.domain.grown(points)

@@ -11,7 +11,7 @@ import numpy as np
 from scalable_bandits.checks import Floats
 from scalable_bandits.randomness import derived_seed
 from scalable_bandits.spaces import Domain, Mask, SearchSpace
-from scalable_bandits.spaces.box import sobol
+from scalable_bandits.spaces.sobol import sobol
 
 FIRST = 10  # number of first points
 DRAWN = 128  # number of Sobol points among which those of a space of named parameters are
@@ -56,6 +56,8 @@ def first_point(domain: Domain, position: int, free: Mask, seed: int) -> int | F
 def _first_points(domain: Domain, seed: int) -> Floats:
     """Return the first points (k, d) of a whole box."""
     space = domain.space
+    if space.lattice is not None:
+        return space.spread(_sobol(space.dimension, FIRST, seed))
     if not isinstance(space, SearchSpace):
         low, high = np.array(space.box).T
         return np.clip(low + _sobol(len(low), FIRST, seed) * (high - low), low, high)

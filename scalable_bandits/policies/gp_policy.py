@@ -34,7 +34,7 @@ from scalable_bandits.posteriors import (
 from scalable_bandits.posteriors.hyperparameters.learned_prior import standard_kernel
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal
 from scalable_bandits.posteriors.models.learned import LearnedModel
-from scalable_bandits.posteriors.models.model import MEAN, GivenPrior, Model, Query
+from scalable_bandits.posteriors.models.model import MEAN, Candidates, GivenPrior, Model, Query
 from scalable_bandits.posteriors.models.refitted import RefittedModel, usual_lengthscales
 from scalable_bandits.posteriors.models.search import search_of
 from scalable_bandits.posteriors.pending import Draws
@@ -42,6 +42,9 @@ from scalable_bandits.posteriors.rounds import Columns, Game, Rule
 from scalable_bandits.posteriors.state import StateEntry, group, member
 from scalable_bandits.priors import check_mean, mean_values
 from scalable_bandits.spaces import Domain, Mask, Points
+from scalable_bandits.spaces.finite import MOST_ENUMERATED
+
+ENUMERATED_LEARNING = 20_000  # largest number of candidates of a grid that a model which learns its kernel enumerates
 
 
 def _kernel_or_learned(policy: GaussianProcessPolicy, field: attrs.Attribute[Any], value: Any) -> None:
@@ -93,9 +96,14 @@ class GaussianProcessPolicy(Policy):
     engine
         Name of the engine: "dense" (n x n covariance), "tiled" (for large spaces), "autoregressive" (for a
         kernel times `TemporalDecay`), or "auto", by kernel and size. These are exact, and so is the engine of a whole
-        box, and of a grid of more than 20,000 points without a kernel: on both the largest index is searched for.
+        box, and of a grid that is not `enumerated`: on both the largest index is searched for.
         "sketched" is approximate, for long runs on large spaces (Calandriello et al. 2019), and replaces a box by a
         candidate set.
+    enumerated
+        Largest number of candidates of a grid at all of which the index is computed. A larger grid is searched, as a
+        box is: the index is climbed from the best of some thousand candidates, by steps and by gradients, and the
+        points that are asked for or told are numbered in this order. If not given, 2,000,000, and 20,000 without a
+        kernel, whose engine would be made anew after every fit.
     oversampling
         Factor qbar of the sketched engine: a queried point enters the dictionary with probability qbar s^2 / noise
         variance. If infinite, all enter, and the posterior is exact.
@@ -151,6 +159,9 @@ class GaussianProcessPolicy(Policy):
     regularization: float = attrs.field(default=None, converter=checks.to_float, validator=_positive_or_learned)
     prior_mean: float | Floats | Callable[[Floats], Floats] | None = attrs.field(default=None)
     engine: str = "auto"
+    enumerated: int | None = attrs.field(
+        default=None, converter=checks.to_int, validator=checks.whole(1, optional=True)
+    )
     oversampling: float = attrs.field(default=1.5, converter=checks.to_float, validator=checks.positive_or_infinite)
     refit: int | None = attrs.field(default=None, converter=checks.to_int, validator=checks.whole(1, optional=True))
     lengthscale_prior: LogNormal | str | None = attrs.field(default="auto", validator=_prior_or_auto)
@@ -186,6 +197,8 @@ class GaussianProcessPolicy(Policy):
 
     def _fill_in(self) -> None:
         """Replace numbers that were not given, but for those that are learned."""
+        if self.enumerated is None:
+            self.enumerated = MOST_ENUMERATED if self.kernel is not None else ENUMERATED_LEARNING
         noise, variance = self.noise, self.regularization
         if self.kernel is not None:
             self.noise, self.regularization = noise or 1.0, variance or 1.0
@@ -193,6 +206,10 @@ class GaussianProcessPolicy(Policy):
                 self.prior_mean = 0.0
         elif noise or variance:
             self.noise, self.regularization = noise or variance**0.5, variance or noise**2
+
+    @property
+    def _most_numbered(self) -> int:
+        return max(self.enumerated or 0, MOST_ENUMERATED)
 
     @property
     def _forgets(self) -> bool:
@@ -235,7 +252,7 @@ class GaussianProcessPolicy(Policy):
         """Make the policy's own model, without observations."""
         known, every, given = (self._prior, self.domain, self._make_engine), self.refit, self.lengthscale_prior
         if self.kernel is None:
-            search = search_of(self.domain, large_grids=self.engine == "tiled")
+            search = self._search()
             lengthscales = None if isinstance(given, str) else given
             return LearnedModel(*known, self.noise is not None, lengthscales, every, search)
         if every is None:
@@ -245,7 +262,13 @@ class GaussianProcessPolicy(Policy):
         lengthscales = usual_lengthscales(self.space) if isinstance(given, str) else given
         if lengthscales is not None:
             lengthscales.check(self.space.model_dimension)
-        return RefittedModel(*known, self.regularization, search_of(self.domain), lengthscales, every, self.seed)
+        return RefittedModel(*known, self.regularization, self._search(), lengthscales, every, self.seed)
+
+    def _search(self) -> Candidates:
+        """Return the search for the largest index; a forgetting or a sketched engine enumerates every finite space."""
+        engine = find_engine(self.engine)
+        enumerates = self._forgets or (engine is not None and not engine.exact)
+        return search_of(self.domain, sys.maxsize if enumerates else self.enumerated or 0)
 
     @property
     def _prior(self) -> GivenPrior:
@@ -254,7 +277,7 @@ class GaussianProcessPolicy(Policy):
 
     def _make_model(self) -> Model:
         """Make a model of the given prior, without observations."""
-        return Model(self._prior, self.domain, self._make_engine, self.regularization, search_of(self.domain))
+        return Model(self._prior, self.domain, self._make_engine, self.regularization, self._search())
 
     def _make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
         """Make an engine without observations.

@@ -41,7 +41,7 @@ class RandomSearch(Policy):
     _observed: CollapsedObservations = attrs.field(init=False, factory=CollapsedObservations, repr=False)
 
     def _takes_whole_boxes(self) -> bool:
-        return self.space.named
+        return self.space.named or self.space.lattice is not None
 
     def choose(self, allowed: Mask | None = None) -> int | Floats:
         return self.domain.draw_uniform(generator(self.seed, "draws", self.round), allowed)

@@ -145,7 +145,12 @@ class Space(Specification):
 
     @property
     def finite(self) -> FiniteSpace | None:
-        """The space itself if it is finite, else None."""
+        """The space itself if it has numbered candidates, else None."""
+        return None
+
+    @property
+    def lattice(self) -> tuple[int, ...] | None:
+        """Numbers of points along each dimension of a regular grid; None for other spaces."""
         return None
 
     @property
@@ -266,7 +271,7 @@ class FiniteSpace(Space):
     __slots__ = ()
 
     @property
-    def finite(self) -> FiniteSpace:
+    def finite(self) -> FiniteSpace | None:
         return self
 
     def candidate_set(self, count: int, seed: int) -> FiniteSpace:
@@ -285,11 +290,6 @@ class FiniteSpace(Space):
         if self.box is not None or not self.has_coordinates:
             return self.box
         return np.stack([self.points().min(axis=0), self.points().max(axis=0)], axis=1)
-
-    @property
-    def lattice(self) -> tuple[int, ...] | None:
-        """Numbers of points along each dimension of a regular grid; None for other spaces."""
-        return None
 
     def x_of(self, candidates: ArrayLike | None = None) -> NDArray[Any]:
         """Return x of some candidates, or all: points (k, d), or arm numbers (k,)."""

@@ -1,7 +1,8 @@
 """Domains: the numbered points of a policy's space.
 
-Policies refer to points by number. A finite space numbers its candidates. For a box, the numbered points are a finite
-set of candidates, or, on a whole box, all points asked for or told, in this order.
+Policies refer to points by number. A finite space numbers its candidates. For a box, and for a grid of more candidates
+than a policy enumerates, the numbered points are a finite set of candidates, or, if the whole of it is searched, all
+points asked for or told, in this order.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.spaces.base import FiniteSpace, Indices, Space, availability
-from scalable_bandits.spaces.finite import Points
+from scalable_bandits.spaces.finite import MOST_NUMBERED, Points
 
 Mask = NDArray[np.bool_]
 
@@ -25,7 +26,8 @@ CANDIDATES = 1024  # size of the candidate set of a box
 class Domain:
     """Numbered points of a space: candidates, followed by points that were told only. Immutable.
 
-    The candidates are those of a finite space, or a finite set from a box; `WholeBox` is the domain of a whole box.
+    The candidates are those of a finite space, or a finite set from a box or a large grid; `WholeBox` is the domain of
+    the whole of these.
 
     Parameters
     ----------
@@ -41,7 +43,7 @@ class Domain:
     size : int
         Number of points.
     whole_box : bool
-        Whether every point of a box may be chosen.
+        Whether every point of a box, or of a grid that is not enumerated, may be chosen.
     """
 
     whole_box: ClassVar[bool] = False
@@ -125,26 +127,54 @@ class Domain:
         return int(rng.integers(self.choosable) if allowed is None else rng.choice(np.flatnonzero(allowed)))
 
 
+class Visited:
+    """Points that domains number in the order in which they were visited, with room for more.
+
+    Parameters
+    ----------
+    array
+        Points (room, d), in units of x. A row of NaN is the number of a lost point, or free.
+    used
+        Number of rows that the largest domain has.
+    numbers
+        Numbers of the points by their bytes.
+    """
+
+    def __init__(self, array: Floats, used: int, numbers: dict[bytes, int]):
+        self.array, self.used, self.numbers = array, used, numbers
+
+    def copied(self, used: int, room: int) -> Visited:
+        """Return a copy of the first rows, with room for so many; the numbers by bytes are shared."""
+        array = np.full((room, self.array.shape[1]), np.nan)
+        array[:used] = self.array[:used]
+        return Visited(array, used, self.numbers)
+
+
 class WholeBox(Domain):
-    """Domain of a box, or of a search space, of which every point may be chosen; numbered points are those visited.
+    """Domain of a box, search space or large grid, all points of which may be chosen; those visited are numbered.
 
     Parameters
     ----------
     space
         The policy's space.
-    array
-        Points (n, d) that were asked for or told, by number, in units of x. A row of NaN is the number of a lost point.
-    rows
-        Numbers of the points by their bytes; shared with the domains that `placed` returns.
+    visited
+        Points that were asked for or told, which this domain shares with those that it grew from.
+    size
+        Number of the points, of these, that belong to this domain.
     """
 
     whole_box = True
     has_coordinates: ClassVar[bool] = True
 
-    def __init__(self, space: Space, array: Floats, rows: dict[bytes, int]):
-        self.space, self.choosable, self.size = space, 0, len(array)
-        self._array, self._rows = array, rows
-        self._array.flags.writeable = False
+    def __init__(self, space: Space, visited: Visited, size: int):
+        self.space, self.choosable, self.size = space, 0, size
+        self._visited = visited
+
+    @property
+    def _array(self) -> Floats:
+        array = self._visited.array[: self.size]
+        array.flags.writeable = False
+        return array
 
     @property
     def numbered(self) -> WholeBox:  # type: ignore[override]  # an attribute would be a circle of references
@@ -176,8 +206,8 @@ class WholeBox(Domain):
 
     def find(self, points: Floats) -> Indices:
         rows = self.space.check(points) + 0.0  # -0.0 becomes 0.0: rows compare by their bytes
-        found = np.array([self._rows.get(row.tobytes(), -1) for row in rows], dtype=np.int64)
-        for i, number in enumerate(found.tolist()):  # a number may be that of another domain with the same `rows`
+        found = np.array([self._visited.numbers.get(row.tobytes(), -1) for row in rows], dtype=np.int64)
+        for i, number in enumerate(found.tolist()):  # a number may be that of another domain with the same points
             if number >= self.size or (number >= 0 and (self._array[number] != rows[i]).any()):
                 found[i] = -1
         return found
@@ -191,17 +221,19 @@ class WholeBox(Domain):
         return found
 
     def grown(self, points: Floats) -> WholeBox:
-        return self.placed(np.arange(self.size, self.size + len(points)), points)
+        return self.placed(np.arange(self.size, self.size + len(points)), self.space.check(points))
 
     def placed(self, candidates: Indices, points: Floats) -> WholeBox:
         """Return the domain in which points (k, d) have given numbers (k,); unused numbers get rows of NaN."""
-        array = np.full((max(self.size, int(np.max(candidates, initial=-1)) + 1), self.space.dimension), np.nan)
-        array[: self.size] = self._array
-        array[candidates] = points + 0.0
+        visited, size = self._visited, max(self.size, int(np.max(candidates, initial=-1)) + 1)
+        if visited.used > self.size or len(visited.array) < size or np.min(candidates, initial=size) < self.size:
+            visited = visited.copied(self.size, size + size // 2)
+        visited.used = size
+        visited.array[candidates] = points + 0.0
         for number in candidates.tolist():
-            if not np.isnan(array[number]).any():
-                self._rows[array[number].tobytes()] = number
-        return WholeBox(self.space, array, self._rows)
+            if not np.isnan(visited.array[number]).any():
+                visited.numbers[visited.array[number].tobytes()] = number
+        return WholeBox(self.space, visited, size)
 
     def sample(self, seed: int) -> Floats:
         return self.space.sample(seed)
@@ -217,7 +249,12 @@ def _refuse_context(context: Mapping[int, float]) -> NoReturn:
     checks.refuse("context", context, "none on a box, whose candidates have no coordinates in common; use a Grid")
 
 
-def make_domain(space: Space, candidates: int | None, seed: int) -> Domain:
+def numbers_all(space: Space, most: int) -> bool:
+    """Return whether the numbered points are all of a space: it is finite, and no grid of more than `most` points."""
+    return space.finite is not None and (space.lattice is None or space.finite.size <= most)
+
+
+def make_domain(space: Space, candidates: int | None, seed: int, most: int = MOST_NUMBERED) -> Domain:
     """Make the domain of a fresh policy.
 
     Parameters
@@ -225,12 +262,15 @@ def make_domain(space: Space, candidates: int | None, seed: int) -> Domain:
     space
         The policy's space.
     candidates
-        Number of candidates of a box; None for a whole box. Not used on a finite space.
+        Number of candidates of a box or a large grid; None for the whole of it. Not used on other finite spaces.
     seed
         Seed of the candidate set.
+    most
+        Number of candidates beyond which a grid is large.
     """
-    if space.finite is not None:
+    if space.finite is not None and numbers_all(space, most):
         return Domain(space, space.finite, space.finite.size)
     if candidates is None:
-        return WholeBox(space, np.empty((0, space.dimension)), {})
-    return Domain(space, space.candidate_set(candidates, seed), candidates)
+        return WholeBox(space, Visited(np.empty((0, space.dimension)), 0, {}), 0)
+    chosen = space.candidate_set(candidates, seed)
+    return Domain(space, chosen, chosen.size)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, NoReturn
 
 import attrs
@@ -13,16 +13,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.spaces.base import MOST, Axis, Bounds, FiniteSpace, Indices, choice_axis, frozen_bounds
+from scalable_bandits.spaces.base import MOST, SPREAD, Axis, Bounds, FiniteSpace, Indices, choice_axis, frozen_bounds
+from scalable_bandits.spaces.sobol import sobol
 
 ROUNDING = 4.0 * float(np.finfo(float).eps)  # relative error of a coordinate
+MOST_ALONG = 2**52  # largest number of points along a side: coordinates differ
 MOST_COORDINATES = 2**16  # largest number of coordinates along all sides of a grid that are cached
+MOST_NUMBERED = 2**62 - 1  # largest number of candidates that have numbers
+MOST_ENUMERATED = 2_000_000  # largest number of candidates of a grid that pictures and policies enumerate by default
 
 
 def _frozen_shape(value: Any) -> int | tuple[int, ...]:
     numbers = np.asarray(value)
-    if numbers.ndim > 1 or not numbers.size or not np.issubdtype(numbers.dtype, np.integer) or (numbers < 1).any():
-        checks.refuse("shape", value, "a positive integer, or one for each dimension")
+    whole = numbers.ndim <= 1 and numbers.size and np.issubdtype(numbers.dtype, np.integer)
+    if not whole or numbers.min() < 1 or numbers.max() > MOST_ALONG:
+        checks.refuse("shape", value, "a positive integer up to 2^52, or one for each dimension")
     return int(numbers) if numbers.ndim == 0 else tuple(numbers.tolist())
 
 
@@ -40,19 +45,30 @@ def _side(bounds: tuple[float, float], side: int) -> Floats:
 
 
 @functools.lru_cache(maxsize=256)
-def _frame(bounds: Bounds, sides: tuple[int, ...]) -> tuple[Floats, Floats, Floats, Indices]:
-    """Return first coordinates, steps, largest numbers and strides of numbers along the dimensions, (d,) arrays."""
+def _frame(bounds: Bounds, sides: tuple[int, ...]) -> tuple[Floats, Floats, Floats]:
+    """Return first coordinates, distances of neighbours and largest numbers along the dimensions, (d,) arrays."""
     low, high = np.array(bounds).T
     last = np.array(sides) - 1.0
-    strides = np.array([math.prod(sides[j + 1 :]) for j in range(len(sides))], dtype=np.int64)
-    return low, (high - low) / np.maximum(last, 1.0), last, strides
+    return low, (high - low) / np.maximum(last, 1.0), last
+
+
+@functools.lru_cache(maxsize=256)
+def _strides(sides: tuple[int, ...]) -> Indices:
+    """Return how much a step along each dimension adds to the number of a candidate, (d,)."""
+    return np.array([math.prod(sides[j + 1 :]) for j in range(len(sides))], dtype=np.int64)
+
+
+def counted(size: int) -> str:
+    """Return a number of candidates as text: "2,000,000", or "10^62.3" from 10^15 on."""
+    return f"{size:,}" if size < 10**15 else f"10^{math.log10(size):.3g}"
 
 
 @attrs.frozen
 class Grid(FiniteSpace):
     """Regular grid that includes both ends; candidates are numbered with the last dimension fastest.
 
-    Only bounds and shape are stored: a grid of 30^6 points takes no more memory than a grid of two.
+    Only bounds and shape are stored: a grid of 30^100 points takes no more memory than a grid of two. The candidates of
+    a grid of 2^62 points or more have no numbers: it is `finite` only where these are needed.
 
     Parameters
     ----------
@@ -70,8 +86,8 @@ class Grid(FiniteSpace):
     Raises
     ------
     ValueError
-        If a lower end is not below its upper end, `bounds` and `shape` have different dimensions, or the grid has 2^62
-        points or more.
+        If a lower end is not below its upper end, `bounds` and `shape` have different dimensions, or a side has more
+        than 2^52 points; from methods that number candidates, if there are 2^62 of them or more.
 
     Examples
     --------
@@ -91,8 +107,6 @@ class Grid(FiniteSpace):
         object.__setattr__(self, "sides", sides)
         if len(set(self.sides)) == 1:
             object.__setattr__(self, "shape", self.sides[0])  # so that equal grids compare equal
-        if self.size >= 2**62:
-            checks.refuse("shape", self.shape, "fewer than 2^62 points")
 
     @property
     def dimension(self) -> int:
@@ -110,15 +124,55 @@ class Grid(FiniteSpace):
     def size(self) -> int:
         return math.prod(self.sides)
 
+    @property
+    def finite(self) -> FiniteSpace | None:
+        """The space itself if its candidates have numbers, else None."""
+        return self if self.size <= MOST_NUMBERED else None
+
+    def candidate_set(self, count: int, seed: int) -> FiniteSpace:
+        """Return the space itself, or of more than two million candidates `count` that are spread over it."""
+        if self.size <= max(count, MOST_ENUMERATED):
+            return self
+        return Points(self.spread(sobol(self.dimension, count, seed)))
+
+    def check(self, x: ArrayLike) -> Floats:
+        points, _ = self.parse(x)
+        steps = self.steps(points)
+        if (outside := (steps < 0).any(axis=1)).any():
+            self.refuse_point(points[outside][0])
+        return self.at(steps)
+
+    def sample(self, seed: int) -> Floats:
+        return super().sample(seed) if self.finite is not None else self.spread(sobol(self.dimension, SPREAD, seed))
+
     def points(self, candidates: ArrayLike | None = None) -> Floats:
+        self._check_numbered()
         numbers = np.arange(self.size) if candidates is None else np.asarray(candidates, dtype=np.int64)
-        sides = self.sides
-        steps = np.unravel_index(numbers, sides)
-        points = np.empty((*numbers.shape, len(sides)))
-        short = sum(sides) <= MOST_COORDINATES
-        for j, (bounds, side) in enumerate(zip(self.bounds, sides, strict=True)):
-            points[..., j] = _side(bounds, side)[steps[j]] if short else _along(bounds, side, steps[j])
-        return points
+        return self._at(np.unravel_index(numbers, self.sides))
+
+    def _check_numbered(self) -> None:
+        if self.finite is None:
+            checks.refuse("space", f"{counted(self.size)} candidates", "fewer than 2^62 where they are numbered")
+
+    def at(self, steps: Indices) -> Floats:
+        """Return the points (k, d) at numbers of steps (k, d) along the sides, from 0."""
+        return self._at(steps.T)
+
+    def _at(self, steps: Iterable[Indices]) -> Floats:
+        """Return the points (..., d) at numbers of steps along each of the sides, d arrays (...,)."""
+        short = sum(self.sides) <= MOST_COORDINATES
+        each = zip(self.bounds, self.sides, steps, strict=True)
+        return np.stack([_side(b, side)[k] if short else _along(b, side, k) for b, side, k in each], axis=-1)
+
+    def steps(self, points: Floats) -> Indices:
+        """Return the numbers of steps (k, d) along the sides to points (k, d); -1 where a coordinate is of none."""
+        low, distance, last = _frame(self.bounds, self.sides)
+        with np.errstate(over="ignore", invalid="ignore"):  # points far outside overflow
+            steps = (points - low) / distance
+            nearest = np.rint(steps)
+            rounding = ROUNDING * np.abs(points) / distance
+            good = (np.abs(steps - nearest) <= 1e-6 + rounding) & (nearest >= 0) & (nearest <= last)
+            return np.where(good, nearest, -1.0).astype(np.int64)
 
     @property
     def axes(self) -> tuple[Axis, ...]:
@@ -143,14 +197,9 @@ class Grid(FiniteSpace):
         return np.broadcast_to(along.reshape(shape), self.sides).ravel()
 
     def find(self, points: Floats) -> Indices:
-        low, step, last, strides = _frame(self.bounds, self.sides)
-        with np.errstate(over="ignore", invalid="ignore"):  # points far outside overflow
-            steps = (points - low) / step
-            nearest = np.rint(steps)
-            rounding = ROUNDING * np.abs(points) / step
-            good = (np.abs(steps - nearest) <= 1e-6 + rounding) & (nearest >= 0) & (nearest <= last)
-            numbers = nearest.astype(np.int64) @ strides
-        return np.where(good.all(axis=1), numbers, -1)
+        self._check_numbered()
+        steps = self.steps(points)
+        return np.where((steps >= 0).all(axis=1), steps @ _strides(self.sides), -1)
 
     def refuse_point(self, point: Floats) -> NoReturn:
         sides = "x".join(map(str, self.sides))

@@ -64,7 +64,7 @@ def toy(replicate: Replicate, *, lengthscale: float = 0.5, noise: float = 0.1) -
     function = TableEnvironment(space, values, GaussianNoise(noise), replicate.seed)
     reachable = np.array([np.ones(space.size, dtype=np.bool_), np.abs(x[:, 0] - HILLS[TRUE - 1]) > 0.05])
     options: dict[str, Any] = {"noise": noise, "regularization": noise**2, "delta": 0.1, "seed": replicate.seed}
-    return Problem(MovingSearchSpace(function, reachable), policies(space.finite, priors, **options))
+    return Problem(MovingSearchSpace(function, reachable), policies(space, priors, **options))
 
 
 def temperature(replicate: Replicate, *, noise_variance: float = 0.01) -> Problem:

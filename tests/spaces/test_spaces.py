@@ -178,11 +178,23 @@ class TestGrid:
         with pytest.raises(ValueError, match=r"^shape: got .*; allowed: "):
             Grid([[0, 1], [0, 1]], shape)  # type: ignore[arg-type]
 
-    def test_refuses_more_than_int64_numbers(self) -> None:
-        """2^62 candidates are too many to number."""
-        assert Grid([[0, 1]] * 2, 2**30).size == 2**60
-        with pytest.raises(ValueError, match=r"^shape: got 2147483648; allowed: fewer than 2\^62 points"):
-            Grid([[0, 1]] * 2, 2**31)
+    def test_more_candidates_than_numbers(self) -> None:
+        """2^62 candidates are too many to number; their points and steps are exact all the same."""
+        assert Grid([[0, 1]] * 2, 2**30).finite is not None
+        large = Grid([[0, 1]] * 2 + [[-3, 5]] * 60, 10)
+        assert (large.size, large.finite) == (10**62, None)
+        points = large.sample(0)
+        steps = large.steps(points)
+        assert (large.at(steps) == points).all()
+        assert (large.check(points + 1e-12) == points).all()
+        outside = points[0].copy()
+        outside[-1] = 0.4
+        assert large.steps(outside[None])[0, -1] == -1
+        with pytest.raises(ValueError, match=r"^x: got"):
+            large.check(outside)
+        for numbered in (large.points, lambda: large.find(points)):
+            with pytest.raises(ValueError, match=r"^space: got '10.62 candidates'; allowed: fewer than 2\^62"):
+                numbered()
 
 
 class TestPoints:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from scalable_bandits.checks import Floats
+from scalable_bandits.posteriors.box.maximization import Top
 from scalable_bandits.posteriors.box.settings import Search
 from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex
 from scalable_bandits.randomness import generator
-from scalable_bandits.spaces import Domain, FiniteSpace, Indices, Integer, Mask, SearchSpace
+from scalable_bandits.spaces import Domain, Grid, Indices, Integer, Mask, SearchSpace
 from scalable_bandits.spaces.parameters import FEW
 
 
@@ -30,65 +31,61 @@ class GridPoints:
 
 
 def top_of_grid(
-    surface: SearchSurface, index: SmoothIndex, grid: FiniteSpace, near: Indices, allowed: Mask | None,
-    key: tuple[int, int], scan: int,
-) -> tuple[int, float]:  # fmt: skip
-    """Find the candidate of largest index; return its number and its index.
+    surface: SearchSurface, index: SmoothIndex, grid: Grid, near: Floats, key: tuple[int, int], scan: int,
+    allowed: Mask | None = None, without: Floats | None = None,
+) -> Top:  # fmt: skip
+    """Find the candidate of largest index.
 
     Parameters
     ----------
     surface
-        Posterior.
+        Posterior, or sample path.
     index
         Index of mean and variance.
     grid
-        Regular grid.
+        Grid that is searched.
     near
-        Numbers (k,) of candidates, such as those observed; the search has more candidates near the best of them.
-    allowed
-        Mask (n,) of the candidates to choose from; None for all.
+        Candidates (k, d), such as those observed; the search has more candidates near the best of them.
     key
         Seed of the search: the policy's seed and the round.
     scan
         Number of random candidates.
+    allowed
+        Mask (n,) of the candidates to choose from, if these are numbered; None for all.
+    without
+        Candidates (k, d) that are not chosen unless the search finds no other.
     """
-    search = _GridSearch(surface, index, grid, allowed, generator(key[0], "grid", key[1]))
-    found = search.run(search.steps(near), scan)
-    return int(search.numbers(found.x[None])[0]), found.value
+    steps = None if without is None else grid.steps(without).astype(np.float64)
+    search = _GridSearch(surface, index, grid, allowed, generator(key[0], "grid", key[1]), steps)
+    top = search.run(grid.steps(near).astype(np.float64), scan)
+    if not top.value > -np.inf and without is not None:  # all candidates are among those
+        return top_of_grid(surface, index, grid, near, key, scan, allowed)
+    return top._replace(x=grid.at(top.x[None].astype(np.int64))[0])
 
 
 class _GridSearch(Search):
     """Search of a grid, whose points are numbers of steps along its sides."""
 
     def __init__(
-        self, surface: SearchSurface, index: SmoothIndex, grid: FiniteSpace, allowed: Mask | None,
-        rng: np.random.Generator,
+        self, surface: SearchSurface, index: SmoothIndex, grid: Grid, allowed: Mask | None, rng: np.random.Generator,
+        without: Floats | None,
     ):  # fmt: skip
-        bounds, sides = grid.box, grid.lattice
-        assert bounds is not None
-        assert sides is not None
-        self._sides, self._allowed = sides, allowed
-        space = SearchSpace({f"x{k}": Integer(0, side - 1) for k, side in enumerate(sides)})
-        super().__init__(_OnCube(surface, bounds, space.coordinates.parameters), index, space, rng)
-        self._continuous = np.array(sides)[self._parameters] > FEW
-
-    def steps(self, numbers: Indices) -> Floats:
-        """Return the points (k, d), in steps, of candidates (k,)."""
-        return np.stack(np.unravel_index(numbers, self._sides), axis=1).astype(np.float64)
-
-    def numbers(self, steps: Floats) -> Indices:
-        """Return the numbers (k,) of the candidates at points (k, d), in steps."""
-        return np.ravel_multi_index(tuple(steps.astype(np.int64).T), self._sides).astype(np.int64, copy=False)
+        self._grid, self._allowed = grid, allowed
+        space = SearchSpace({f"x{k}": Integer(0, side - 1) for k, side in enumerate(grid.sides)})
+        super().__init__(_OnCube(surface, grid.box, space.coordinates.parameters), index, space, rng, without)
+        self._continuous = np.array(grid.sides)[self._parameters] > FEW
 
     def drawn(self, count: int) -> Floats:
         if self._allowed is None:
             return super().drawn(count)
-        return self.steps(self.rng.choice(np.flatnonzero(self._allowed), count))
+        numbers = self.rng.choice(np.flatnonzero(self._allowed), count)
+        return np.stack(np.unravel_index(numbers, self._grid.sides), axis=1).astype(np.float64)
 
     def first_allowed(self, points: Floats, count: int) -> Indices:
         if self._allowed is None:
             return super().first_allowed(points, count)
-        return np.flatnonzero(self._allowed[self.numbers(points)])[:count]
+        numbers = np.ravel_multi_index(tuple(points.astype(np.int64).T), self._grid.sides)
+        return np.flatnonzero(self._allowed[numbers])[:count]
 
 
 class _OnCube:

@@ -23,7 +23,7 @@ from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex
 from scalable_bandits.posteriors.engine import TIE_TOLERANCE
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Indices, Mask
-from scalable_bandits.spaces.box import sobol
+from scalable_bandits.spaces.sobol import sobol
 
 MOST_STEPS = 30  # largest number of evaluations of a start
 REACH = 0.25  # longest step, as a fraction of the box's sides

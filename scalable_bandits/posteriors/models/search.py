@@ -28,9 +28,10 @@ from scalable_bandits.posteriors.models.model import CANDIDATES, MEAN, NO_POINTS
 from scalable_bandits.posteriors.pending import Draws, distinct, drawn
 from scalable_bandits.posteriors.sampling.pathwise import PathSurface
 from scalable_bandits.randomness import derived_seed
-from scalable_bandits.spaces import Domain, Indices, SearchSpace
+from scalable_bandits.spaces import Domain, Grid, Indices, SearchSpace
+from scalable_bandits.spaces.finite import MOST_ENUMERATED
 
-MOST_ENUMERATED = 20_000  # number of candidates of a grid above which a model that is learned searches it
+FEW_ALLOWED = 20_000  # number of candidates of a mask up to which each of them is looked at
 BLOCK = 2048  # number of candidates at which an index is computed together
 EFFORTS = {"usual": SIZES, "learned": LEARNED_SIZES, "hurried": LONG_SIZES}
 SETTINGS = {"usual": 2048, "learned": 2048, "hurried": 512}  # numbers of random settings
@@ -75,21 +76,22 @@ class BoxSearch(Candidates):
         self, model: Model, surface: SearchSurface, index: SmoothIndex, near: Indices, key: tuple[int, int],
         sizes: Sizes, settled: Indices = NO_POINTS,
     ) -> Top:  # fmt: skip
-        domain, space = model.domain, cast(SearchSpace, model.domain.space)  # if it is named
-        if space.named and not space.smooth:
-            points, without = domain.points(near), domain.points(settled)
-            return top_of_settings(surface, index, space, points, key, SETTINGS[model.effort], without)
+        domain, space, scan = model.domain, model.domain.space, SETTINGS[model.effort]
+        if space.lattice is not None:
+            grid = cast(Grid, space)
+            return top_of_grid(surface, index, grid, domain.points(near), key, scan, without=domain.points(settled))
+        if isinstance(space, SearchSpace) and not space.smooth:
+            return top_of_settings(surface, index, space, domain.points(near), key, scan, domain.points(settled))
         points, seed = domain.coordinates(near), derived_seed(key[0], "box", key[1])
         likely = points[promising(surface, index, points, sizes.likely)]
         top = maximize_over_box(surface, index, _bounds(model), seed, likely, sizes)
-        return top._replace(x=space.decode(top.x[None])[0]) if space.named else top
+        return top._replace(x=space.decode(top.x[None])[0]) if isinstance(space, SearchSpace) else top
 
 
 class GridSearch(BoxSearch):
-    """Search of a large grid for a model that is learned.
+    """Search of a grid with numbered candidates, which are not enumerated.
 
-    An engine of all candidates would be made anew after every fit. The index of few candidates, those of a mask, is
-    computed at each.
+    The index of few candidates, those of a mask, is computed at each.
     """
 
     def _points(self, model: Model) -> Floats:
@@ -99,9 +101,11 @@ class GridSearch(BoxSearch):
     def argmax(self, model: Model, index: Acquisition, query: Query) -> tuple[int, float]:
         """Return the candidate of largest index, and that index."""
         surface, domain, allowed = surface_of(model, query), model.domain, query.allowed
-        if allowed is None or np.count_nonzero(allowed) > MOST_ENUMERATED:
-            near, smooth = _near(model, query.draws), cast(SmoothIndex, index)
-            return top_of_grid(surface, smooth, domain.finite, near, allowed, query.key, SETTINGS[model.effort])
+        if allowed is None or np.count_nonzero(allowed) > FEW_ALLOWED:
+            near, smooth = domain.points(_near(model, query.draws)), cast(SmoothIndex, index)
+            grid, scan = cast(Grid, domain.finite), SETTINGS[model.effort]
+            top = top_of_grid(surface, smooth, grid, near, query.key, scan, allowed)
+            return int(grid.find(top.x[None])[0]), top.value
         numbers = np.flatnonzero(allowed)
         blocks = [numbers[start : start + BLOCK] for start in range(0, len(numbers), BLOCK)]
         values = [index(*surface.predict(domain.coordinates(block))) for block in blocks]
@@ -140,10 +144,10 @@ def surface_of(model: Model, query: Query) -> Surface:
     return engine.surface(points, np.append(noise / draws.counts, np.full(len(others), noise)), draws.values)
 
 
-def search_of(domain: Domain, large_grids: bool = False) -> Candidates:
-    """Return the search of a domain; `large_grids`: whether it does not compute an index at all points of these."""
+def search_of(domain: Domain, enumerated: int = MOST_ENUMERATED) -> Candidates:
+    """Return the search of a domain; of a grid, if it has at most so many candidates, all are enumerated."""
     if domain.whole_box:
         return BoxSearch()
-    if large_grids and domain.finite.lattice and domain.size > MOST_ENUMERATED:
+    if domain.finite.lattice and domain.size > enumerated:
         return GridSearch()
     return CANDIDATES
