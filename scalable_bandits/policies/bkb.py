@@ -25,7 +25,7 @@ term under the root of (2) is at least as large for v >= 1.7, and up to 4 times 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 
@@ -76,6 +76,8 @@ class BKB(GaussianProcessPolicy):
     >>> policy.best().x.tolist() == x.tolist()
     True
     """
+
+    continuous: ClassVar[bool] = True
 
     rkhs_norm: float | str = NORM
     _gain_source: Gain = GAIN

@@ -36,7 +36,7 @@ from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogN
 from scalable_bandits.posteriors.models.learned import LearnedModel
 from scalable_bandits.posteriors.models.model import MEAN, Candidates, GivenPrior, Model, Query
 from scalable_bandits.posteriors.models.refitted import RefittedModel, usual_lengthscales
-from scalable_bandits.posteriors.models.search import search_of
+from scalable_bandits.posteriors.models.search import Sketch, search_of
 from scalable_bandits.posteriors.pending import Draws
 from scalable_bandits.posteriors.rounds import Columns, Game, Rule
 from scalable_bandits.posteriors.state import StateEntry, group, member
@@ -97,8 +97,7 @@ class GaussianProcessPolicy(Policy):
         Name of the engine: "dense" (n x n covariance), "tiled" (for large spaces), "autoregressive" (for a
         kernel times `TemporalDecay`), or "auto", by kernel and size. These are exact, and so is the engine of a whole
         box, and of a grid that is not `enumerated`: on both the largest index is searched for.
-        "sketched" is approximate, for long runs on large spaces (Calandriello et al. 2019), and replaces a box by a
-        candidate set.
+        "sketched" is approximate, for long runs on large spaces (Calandriello et al. 2019).
     enumerated
         Largest number of candidates of a grid at all of which the index is computed. A larger grid is searched, as a
         box is: the index is climbed from the best of some thousand candidates, by steps and by gradients, and the
@@ -216,9 +215,7 @@ class GaussianProcessPolicy(Policy):
         return bool(self._engines or self._prior_kernel.epsilon)
 
     def _takes_whole_boxes(self) -> bool:
-        engine = find_engine(self.engine)
-        exact = engine is None or engine.exact
-        return super()._takes_whole_boxes() and not self._prior_kernel.epsilon and exact
+        return super()._takes_whole_boxes() and not self._prior_kernel.epsilon
 
     def _engine_is_sharded(self) -> bool:
         engine = find_engine(self.engine)
@@ -265,10 +262,10 @@ class GaussianProcessPolicy(Policy):
         return RefittedModel(*known, self.regularization, self._search(), lengthscales, every, self.seed)
 
     def _search(self) -> Candidates:
-        """Return the search for the largest index; a forgetting or a sketched engine enumerates every finite space."""
+        """Return the search for the largest index; policies that forget enumerate every finite space."""
         engine = find_engine(self.engine)
-        enumerates = self._forgets or (engine is not None and not engine.exact)
-        return search_of(self.domain, sys.maxsize if enumerates else self.enumerated or 0)
+        sketch = None if engine is None or engine.exact else Sketch(self.oversampling, self.seed)
+        return search_of(self.domain, sys.maxsize if self._forgets else self.enumerated or 0, sketch)
 
     @property
     def _prior(self) -> GivenPrior:

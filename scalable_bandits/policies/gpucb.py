@@ -12,6 +12,7 @@ otherwise.
 
 from __future__ import annotations
 
+import sys
 from typing import Any, ClassVar
 
 import attrs
@@ -88,9 +89,10 @@ def checked_theorem(policy: Any) -> int:
 
     """
     theorem, constants = policy.theorem, policy.constants
+    finite = not policy.domain.whole_box or 0 < _candidates(policy) <= sys.float_info.max
     if theorem is None:
-        theorem = 2 if policy.domain.whole_box else 1
-    if theorem == 1 and policy.domain.whole_box:
+        theorem = 1 if finite else 2
+    if theorem == 1 and not finite:
         checks.refuse("theorem", 1, "2 or 3 on a whole box (1 is for finite spaces, such as `candidates` points)")
     if theorem == 2 and policy.space.cube is None:
         checks.refuse("theorem", 2, "1 or 3 on a space without bounds (2 is for boxes and grids)")
@@ -103,6 +105,12 @@ def checked_theorem(policy: Any) -> int:
     return int(theorem)
 
 
+def _candidates(policy: Any) -> int:
+    """Return |D| of a finite set of candidates, or of a grid; 0 for a whole box or space of named parameters."""
+    grid = policy.domain.whole_box and policy.space.lattice is not None
+    return int(policy.space.size if grid else policy.domain.choosable)
+
+
 def theorem_width(policy: Any) -> Width:
     """Return the width sqrt(beta_t / scale) of a policy.
 
@@ -113,7 +121,7 @@ def theorem_width(policy: Any) -> Width:
     """
     space, delta, scale = policy.space, policy.delta, policy.scale
     if policy.theorem == 1:
-        return Width(FINITE, (policy.domain.choosable, delta, scale))  # (1)
+        return Width(FINITE, (float(_candidates(policy)), delta, scale))  # (1)
     if policy.theorem == 2:
         largest = float(space.side_lengths.max())
         return Width(CONTINUOUS, (space.model_dimension, delta, *policy.constants, largest, scale))  # (1)

@@ -32,10 +32,11 @@ class Beliefs(NamedTuple):
     output_scale: float  # standard deviation of f around its mean, in units of y
     noise: float  # standard deviation of a measurement's noise in the posterior, in units of y
     mean: float  # prior mean, in units of y; NaN if it is not constant
+    search: str  # where the largest index is looked for
 
     def __str__(self) -> str:
         facts = f"mean {self.mean:.4g}, deviation of f {self.output_scale:.3g}, noise {self.noise:.3g}"
-        return "\n".join([*map(str, self.parameters), facts])
+        return "\n".join([*map(str, self.parameters), facts, f"largest index: {self.search}"])
 
 
 def beliefs_of(model: Any) -> Beliefs:
@@ -46,7 +47,13 @@ def beliefs_of(model: Any) -> Beliefs:
     mean = math.nan if constant is None else float(model.in_units(np.array([constant]), np.zeros(1))[0][0])
     found = influences(space, model.kernel, base)
     unit, noise = model.transform.scale, model.noise
-    return Beliefs(found, variance**0.5 * unit, noise**0.5 * unit, model.prior.direction * mean)
+    return Beliefs(
+        found,
+        variance**0.5 * unit,
+        noise**0.5 * unit,
+        model.prior.direction * mean,
+        model.search.describe(model.domain),
+    )
 
 
 def influences(space: Space, kernel: Kernel, base: Floats) -> tuple[Influence, ...]:

@@ -20,6 +20,7 @@ from scalable_bandits.spaces.finite import MOST_NUMBERED, Points
 
 Mask = NDArray[np.bool_]
 
+MOST_MASKED = 10**8  # largest number of candidates of which there is a mask that no user gave
 CANDIDATES = 1024  # size of the candidate set of a box
 
 
@@ -103,7 +104,12 @@ class Domain:
         return mask
 
     def without(self, excluded: Sequence[int] | Indices, allowed: Mask | None) -> Mask | None:
-        """Return a mask (size,) or that of all candidates without those at some points; None on a whole box."""
+        """Return a mask (size,) or that of all candidates without those at some points.
+
+        None on a whole box, and on a grid too large for a mask of all: those who choose there choose again.
+        """
+        if allowed is None and self.size > MOST_MASKED:
+            return None
         left = np.ones(self.size, dtype=np.bool_) if allowed is None else allowed.copy()
         left[np.concatenate([self.finite.equal_to(candidate) for candidate in excluded])] = False
         return left

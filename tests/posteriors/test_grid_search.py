@@ -1,4 +1,4 @@
-"""Large grids without a kernel: the largest index is searched for, and nothing else changes."""
+"""Grids that are not enumerated: the largest index is searched for, and nothing else changes."""
 
 import copy
 
@@ -7,7 +7,7 @@ import pytest
 
 import scalable_bandits as sb
 from scalable_bandits.posteriors.models.model import Query
-from scalable_bandits.posteriors.models.search import MOST_ENUMERATED, GridSearch, surface_of
+from scalable_bandits.posteriors.models.search import FEW_ALLOWED, GridSearch, surface_of
 
 GRID = sb.Grid([[-1.0, 2.0], [0.0, 10.0], [5.0, 6.0]], (3, 100, 90))  # 27,000 points
 POINTS = GRID.points()
@@ -27,10 +27,16 @@ def policy(played):
     return copy.deepcopy(played)
 
 
-@pytest.mark.parametrize("kind", [sb.GPEI, sb.VarianceOnly])
-@pytest.mark.sampled(2)
-def test_the_searched_maximum_is_the_enumerated_one(played, kind):
-    policy, observations = kind(GRID, seed=3), played.observations
+GIVEN = {"kernel": sb.Matern([2.0, 2.0, 0.3]), "noise": 0.1, "regularization": 0.01, "enumerated": 1000}
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [(sb.GPEI, {}), (sb.VarianceOnly, {}), (sb.GPEI, GIVEN), (sb.GPUCB, GIVEN), (sb.GPEI, {**GIVEN, "refit": 5})],
+)
+@pytest.mark.sampled(3)
+def test_the_searched_maximum_is_the_enumerated_one(played, kind, options):
+    policy, observations = kind(GRID, seed=3, **options), played.observations
     policy.tell(observations.x, observations.y)
     index, surface = policy.acquisition(None), surface_of(policy.model, Query())
     every = np.concatenate([index(*surface.predict(part)) for part in np.array_split(POINTS, 10)])
@@ -48,7 +54,7 @@ def test_points_of_the_grid_are_asked_for_with_others_pending(policy, pending):
     policy.pending_values = pending
     policy.tell_failure(policy.ask(), "no value")
     few, most = np.arange(100, 300), np.flatnonzero(POINTS[:, 1] > 2.0)
-    assert len(most) > MOST_ENUMERATED
+    assert len(most) > FEW_ALLOWED
     assert len(GRID.index(policy.ask(4))) == 4
     assert GRID.index(policy.ask(available=few))[0] in few
     assert GRID.index(policy.ask(available=most))[0] in most
@@ -76,3 +82,23 @@ def test_a_million_points_are_not_enumerated(monkeypatch):
     found = sb.minimize(lambda x: float(((x - 0.37) ** 2).sum()), grid, budget=12)
     assert max(counts) < 100
     assert len(grid.index(found.best.x)) == 1
+
+
+@pytest.mark.parametrize(
+    ("shape", "reach"), [((8,) * 5, 0.2), ((2,) * 15, 1.0), ((180, 180), 0.05), ((30, 30, 30), 0.1)]
+)
+@pytest.mark.sampled(2)
+def test_the_index_is_nearly_always_the_largest(shape, reach):
+    """At least .99 of it in 12 of 12 cases; in 95 of 100 or more on grids of a million (`python -m benchmarks`)."""
+    grid = sb.Grid([[0.0, 1.0]] * len(shape), shape)
+    every = np.array_split(grid.points(), 8)
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        x = grid.spread(rng.random((60, len(shape))))
+        for kind in (sb.IGPUCB, sb.GPEI):
+            policy = kind(grid, sb.Matern(reach * len(shape) ** 0.5), seed=seed, enumerated=1000)
+            policy.tell(x, rng.standard_normal(60))
+            index, surface = policy.acquisition(None), surface_of(policy.model, Query())
+            largest = max(float(index(*surface.predict(part)).max()) for part in every)
+            found = float(index(*surface.predict(policy.ask()[None]))[0])
+            assert (np.exp(found - largest) if kind is sb.GPEI else found / largest) >= 0.99

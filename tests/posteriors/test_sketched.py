@@ -7,14 +7,17 @@ import pytest
 from naive import kernels as naive
 from naive import policies as naive_policies
 from naive.gp import GP
-from naive.sketched import SketchedGP
+from naive.sketched import SketchedGP, nystrom
 
 import scalable_bandits as sb
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.formulas.confidence import budgeted, budgeted_gain, regularised
 from scalable_bandits.posteriors import DenseEngine, SketchedEngine, TiledEngine
+from scalable_bandits.posteriors.box.engine import BoxEngine
+from scalable_bandits.posteriors.box.surface import constant_mean
 from scalable_bandits.posteriors.sketched import _numba_lookahead as numba_guess
 from scalable_bandits.posteriors.sketched import engine as sketched
+from scalable_bandits.posteriors.sketched.queried import QueriedSketch
 from scalable_bandits.posteriors.tiled import tiles
 from scalable_bandits.posteriors.tiled.ordering import tile_order
 from scalable_bandits.randomness import generator
@@ -239,12 +242,13 @@ def test_posterior_anywhere_is_the_sketched_one():
     np.testing.assert_allclose(std**2, policy.model.engine.variance(), atol=1e-9)
 
 
-def test_a_box_is_played_through_a_candidate_set():
+def test_batches_are_of_a_candidate_set_of_a_box():
     box = sb.Box([[0, 1]] * 2)
-    assert sb.IGPUCB(box, KERNEL).candidates is None
-    for policy in (sb.IGPUCB(box, KERNEL, engine="sketched"), sb.BKB(box, KERNEL), sb.BBKB(box, KERNEL)):
-        assert policy.candidates == policy.domain.size == 1024
-        policy.tell(policy.ask(), 1.0)
+    for policy in (sb.IGPUCB(box, KERNEL), sb.IGPUCB(box, KERNEL, engine="sketched"), sb.BKB(box, KERNEL)):
+        assert policy.candidates is None
+    policy = sb.BBKB(box, KERNEL)
+    assert policy.candidates == policy.domain.size == 1024
+    policy.tell(policy.ask(), 1.0)
 
 
 def test_values_off_the_candidate_set_end_a_batch():
@@ -319,3 +323,40 @@ def test_where_sketches_do_not_fit(make, message):
     """Before anything is warned about, which is an error in tests."""
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_queried_points_from_the_formulas():
+    """At any point, with repeats, after several sketches; from its state; exact if all points are kept."""
+    rng = np.random.default_rng(4)
+    x = rng.random((90, 2))
+    z = rng.random((20, 2))
+    numbers, ys = np.concatenate([np.arange(90), rng.integers(90, size=30)]), rng.standard_normal(120)
+    noise = rng.uniform(0.1, 0.4, 120)
+    for oversampling in (1.0, np.inf):
+        engine = QueriedSketch(KERNEL, 2, constant_mean(0.5), oversampling, seed=1)
+        engine.points, exact = x, BoxEngine(KERNEL, 2, constant_mean(0.5))
+        exact.points, since, sketched = x, 0, 0
+        for i, each in enumerate(zip(numbers.tolist(), ys.tolist(), noise.tolist(), strict=True)):
+            engine.observe(*each)
+            exact.observe(*each)
+            if engine.sketches > sketched:
+                since, sketched = i + 1, engine.sketches
+        assert sketched >= 2
+        every = np.concatenate([x, z])
+        gram, observed = naive.matrix(ORACLE, every), list(zip(numbers, ys, noise, strict=True))
+        chosen = [int(np.flatnonzero((x == point).all(axis=1))[0]) for point in engine.dictionary]
+        gp = GP(None, np.zeros((110, 1)), *nystrom(gram, chosen, observed[:since], np.full(110, 0.5)))
+        gp.observations = observed[since:]
+        mean, covariance = gp.mean_covariance()
+        for found in (engine.at(np.arange(90)), engine.surface().predict(x)):
+            np.testing.assert_allclose(found[0], mean[:90], atol=1e-7)
+            np.testing.assert_allclose(found[1], covariance.diagonal()[:90], atol=1e-7)
+        np.testing.assert_allclose(engine.covariance(x, z), covariance[:90, 90:], atol=1e-7)
+        if oversampling == np.inf:
+            np.testing.assert_allclose(engine.surface().predict(z), exact.surface().predict(z), atol=1e-6)
+        other = QueriedSketch(KERNEL, 2, constant_mean(0.5), oversampling, seed=1)
+        other.points = x
+        other.restore(engine.state())
+        for each in (engine, other):
+            each.observe(3, 1.0, 0.2)
+        assert other.surface(z[:2], 0.1).predict(z)[0].tolist() == engine.surface(z[:2], 0.1).predict(z)[0].tolist()

@@ -136,6 +136,14 @@ class Surface:
         """Return (K + noise)^-1 right for a right-hand side (m,)."""
         return np.asarray(self._inverse.T @ (self._inverse @ right))
 
+    def covariance(self, x: Floats, other: Floats) -> Floats:
+        """Return the posterior covariances (k, j) of f at points x (k, d) and at other ones (j, d)."""
+        prior = covariances(self.kernel, x, other)
+        if not len(self.points):
+            return prior
+        left, right = (self._inverse @ covariances(self.kernel, self.points, each) for each in (x, other))
+        return np.asarray(prior - left.T @ right)
+
     def index(self, index: SmoothIndex, x: Floats) -> tuple[Floats, Floats]:
         """Return an index at points x (k, d), shape (k,), and its gradient (k, d)."""
         mean, variance, solved = self._predict(x)

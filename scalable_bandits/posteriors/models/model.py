@@ -90,6 +90,10 @@ class Candidates:
         """Draw values at pending points by a key."""
         return drawn(model.engine, pending, *model.pending_covariance(pending), key)
 
+    def describe(self, domain: Domain) -> str:
+        """Say where the largest index is looked for."""
+        return f"computed at each of {domain.choosable:,} candidates"
+
 
 CANDIDATES = Candidates()
 

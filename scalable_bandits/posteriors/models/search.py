@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -27,9 +27,10 @@ from scalable_bandits.posteriors.engine import Acquisition, Engine, choose
 from scalable_bandits.posteriors.models.model import CANDIDATES, MEAN, NO_POINTS, Candidates, Model, Query
 from scalable_bandits.posteriors.pending import Draws, distinct, drawn
 from scalable_bandits.posteriors.sampling.pathwise import PathSurface
+from scalable_bandits.posteriors.sketched.queried import QueriedSketch
 from scalable_bandits.randomness import derived_seed
 from scalable_bandits.spaces import Domain, Grid, Indices, SearchSpace
-from scalable_bandits.spaces.finite import MOST_ENUMERATED
+from scalable_bandits.spaces.finite import MOST_ENUMERATED, counted
 
 FEW_ALLOWED = 20_000  # number of candidates of a mask up to which each of them is looked at
 BLOCK = 2048  # number of candidates at which an index is computed together
@@ -37,13 +38,33 @@ EFFORTS = {"usual": SIZES, "learned": LEARNED_SIZES, "hurried": LONG_SIZES}
 SETTINGS = {"usual": 2048, "learned": 2048, "hurried": 512}  # numbers of random settings
 
 
-class BoxSearch(Candidates):
-    """Search of a whole box, or of all settings of a space of named parameters."""
+class Sketch(NamedTuple):
+    """Settings of a sketched engine."""
 
-    def engine(self, model: Model) -> BoxEngine:
+    oversampling: float  # qbar
+    seed: int  # of the random dictionaries
+
+
+class BoxSearch(Candidates):
+    """Search of a whole box, of all settings of a space of named parameters, or of a grid that is not enumerated.
+
+    Parameters
+    ----------
+    sketch
+        Settings of a sketched engine of queried points; None for the exact one.
+    """
+
+    def __init__(self, sketch: Sketch | None = None):
+        self._sketch = sketch
+
+    def engine(self, model: Model) -> BoxEngine | QueriedSketch:
         bounds, constant = _bounds(model), model.constant_mean
         mean = differenced(model.prior_mean, bounds) if constant is None else constant_mean(constant)
-        engine = BoxEngine(model.kernel, len(bounds), mean, appends=model.appends)
+        engine: BoxEngine | QueriedSketch
+        if self._sketch is None:
+            engine = BoxEngine(model.kernel, len(bounds), mean, appends=model.appends)
+        else:
+            engine = QueriedSketch(model.kernel, len(bounds), mean, *self._sketch)
         engine.points = self._points(model)
         return engine
 
@@ -56,6 +77,10 @@ class BoxSearch(Candidates):
         model.prior.mean(added[~np.isnan(added[:, 0])])  # a function of the user's may raise at new points
         engine.points = model.domain.coordinates()
         return engine
+
+    def describe(self, domain: Domain) -> str:
+        among = "in the whole box" if domain.count is None else f"among {counted(domain.count)} candidates"
+        return f"searched for {among}"
 
     def argmax(self, model: Model, index: Acquisition, query: Query) -> tuple[Any, float]:
         """Return the point (d,) of largest index; given a mask, the candidate."""
@@ -115,7 +140,7 @@ class GridSearch(BoxSearch):
     def draw(self, model: Model, pending: Sequence[int], key: tuple[int, int]) -> Draws:
         points, counts = distinct(pending)
         engine, x = model.engine, model.domain.coordinates(points)
-        assert isinstance(engine, BoxEngine)
+        assert isinstance(engine, BoxEngine | QueriedSketch)
         among = engine.covariance(x, x)  # the changes of the means elsewhere follow from the values (`surface_of`)
         return drawn(engine, pending, among, among + np.diag(model.regularization / counts), key)
 
@@ -136,7 +161,7 @@ def _near(model: Model, draws: Draws | None) -> Indices:
 def surface_of(model: Model, query: Query) -> Surface:
     """Return the posterior given pending points, of which the first have drawn values, if any have."""
     engine, noise, draws = model.engine, model.regularization, query.draws
-    assert isinstance(engine, BoxEngine)
+    assert isinstance(engine, BoxEngine | QueriedSketch)
     if draws is None:
         return engine.surface(model.domain.coordinates(list(query.pending)), noise)
     others = list(query.pending)[int(draws.counts.sum()) :]
@@ -144,10 +169,20 @@ def surface_of(model: Model, query: Query) -> Surface:
     return engine.surface(points, np.append(noise / draws.counts, np.full(len(others), noise)), draws.values)
 
 
-def search_of(domain: Domain, enumerated: int = MOST_ENUMERATED) -> Candidates:
-    """Return the search of a domain; of a grid, if it has at most so many candidates, all are enumerated."""
+def search_of(domain: Domain, enumerated: int = MOST_ENUMERATED, sketch: Sketch | None = None) -> Candidates:
+    """Return the search of a domain.
+
+    Parameters
+    ----------
+    domain
+        Numbered points of the space.
+    enumerated
+        Number of candidates of a grid beyond which it is searched.
+    sketch
+        Settings of a sketched engine; None for an exact one.
+    """
     if domain.whole_box:
-        return BoxSearch()
+        return BoxSearch(sketch)
     if domain.finite.lattice and domain.size > enumerated:
-        return GridSearch()
+        return GridSearch(sketch)
     return CANDIDATES

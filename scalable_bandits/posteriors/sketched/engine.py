@@ -30,15 +30,14 @@ from __future__ import annotations
 from typing import ClassVar, Self
 
 import numpy as np
-from scipy.linalg import LinAlgError, qr
-from scipy.linalg.blas import dgemm, dsyrk, dtrsm, dtrsv
-from scipy.linalg.lapack import dpotrf, dpotri, dpstrf
+from scipy.linalg.blas import dgemm, dtrsm
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.engine import Acquisition, EngineOptions
 from scalable_bandits.posteriors.exact.window import RowBlock
 from scalable_bandits.posteriors.sketched import _numba_lookahead as numba_lookahead
+from scalable_bandits.posteriors.sketched.sketch import compressed, drawn, independent
 from scalable_bandits.posteriors.state import State, arrays, copied, group, nested, number, part
 from scalable_bandits.posteriors.tiled.engine import TiledEngine
 from scalable_bandits.posteriors.tiled.ordering import best_of_groups, maxima_by_group
@@ -46,8 +45,6 @@ from scalable_bandits.posteriors.tiled.tiles import Tiles
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Indices, Mask
 
-SPAN = 1e-12  # smallest variance of a dictionary point given the others, as a fraction of the largest prior variance
-RIDGES = (0.0, 1e-15, 1e-14, 1e-13)  # numbers added to the diagonal of the gram matrix, tried in turn
 POOL = 256  # candidates among which the observed ones of the next rounds are predicted
 GROWTH = 1.0  # rows between two sketches, as a fraction of the dictionary's points
 
@@ -100,20 +97,14 @@ class SketchedTiles(Tiles):
         positions, averages, noise = self._observed.collapsed()
         self.sketches += 1
         leverage = self.variance[positions] / noise
-        chance = np.minimum(1.0, np.maximum(leverage, 1e-300) * self._oversampling)  # (1)
-        points, coordinates = self._independent(self._drawn(positions, chance))  # (2)
+        start = generator(self._seed, "sketch", self.sketches).random()
+        order = np.argsort(positions)
+        chosen = positions[order[drawn(leverage[order], self._oversampling, start)]]  # (1), (2)
+        kept, coordinates = independent(self.kernel, self.points[chosen])
+        points = chosen[kept]
         features = np.empty((len(positions), len(points)))
         self.kernel.fill(self.points[positions], self.points[points], features)
-        features = np.asarray(dtrsm(1.0, coordinates, features.T, lower=1, overwrite_b=1))  # (3), (m, distinct)
-        features *= 1.0 / np.sqrt(noise)
-        gram, root = _gram(features)
-        residuals = (averages - self._prior[0][positions]) / np.sqrt(noise)
-        shift = features @ residuals
-        for transposed in (0, 1):
-            shift = np.asarray(dtrsv(root, shift, lower=1, trans=transposed))  # (4)
-        # Rows gram' L^-1 k_S, rotated so that one triangular matrix gives them: L gram^-T = turned Q, Q'Q = I.
-        turned = qr(dtrsm(1.0, gram, coordinates, side=1, lower=1, trans_a=1).T, mode="r", overwrite_a=True)[0].T
-        shift = np.asarray(turned.T @ dtrsv(coordinates, shift, lower=1, trans=1), dtype=np.float64)
+        turned, shift = compressed(coordinates, features, averages - self._prior[0][positions], noise)  # (3), (4)
         self._row_blocks = [RowBlock(points, np.ascontiguousarray(turned), None, shift)]
         return self._row_blocks[0]
 
@@ -135,25 +126,6 @@ class SketchedTiles(Tiles):
             self._batch_size, 4 * self.largest_batch,
         )  # fmt: skip
         return pool[steps]
-
-    def _drawn(self, positions: Indices, chance: Floats) -> Indices:
-        """Draw some of the positions (k,) by systematic sampling, each with its chance (k,).
-
-        Along the tiles, a position is drawn where the sum of chances, begun at a random number, passes an integer.
-        """
-        order = np.argsort(positions)
-        start = generator(self._seed, "sketch", self.sketches).random()
-        steps = np.diff(np.floor(np.cumsum(chance[order]) + start), prepend=0.0)
-        drawn = positions[order[steps > 0]]
-        return drawn if len(drawn) else positions[[np.argmax(chance)]]
-
-    def _independent(self, points: Indices) -> tuple[Indices, Floats]:
-        """Return a subset of points whose covariance has full rank, and the Cholesky factor of that covariance."""
-        matrix = np.empty((len(points), len(points)))
-        self.kernel.fill(self.points[points], self.points[points], matrix)
-        tolerance = SPAN * float(matrix.diagonal().max())
-        lower, pivots, rank, _ = dpstrf(matrix.T, tol=tolerance, lower=1, overwrite_a=1)
-        return points[pivots[:rank] - 1], np.asfortranarray(np.tril(lower[:rank, :rank]))
 
     def _block_states(self) -> State:
         named = (block._asdict().items() for block in self._row_blocks)
@@ -196,18 +168,6 @@ class SketchedTiles(Tiles):
         self.kernel.fill(self.points[points], x, cross)
         cross -= self._folded_rows_at(points, len(held)) @ held
         return np.asarray(dtrsm(1.0, np.asfortranarray(coordinates), np.asfortranarray(cross), lower=1))
-
-
-def _gram(features: Floats) -> tuple[Floats, Floats]:
-    """Return the lower Cholesky factors (m, m) of I - V^-1 and of V = I + F F', for features F (m, k)."""
-    size = len(features)
-    root, failed = dpotrf(dsyrk(1.0, features, lower=1, beta=1.0, c=np.eye(size, order="F")), lower=1, clean=1)
-    inverse, also = dpotri(root, lower=1)
-    for ridge in RIDGES:
-        factor, indefinite = dpotrf(np.eye(size) * (1.0 + ridge) - np.tril(inverse), lower=1, clean=1)
-        if not (failed or also or indefinite):
-            return np.asarray(factor), np.asarray(root)
-    raise LinAlgError("the gram matrix of a sketch is indefinite by more than rounding errors")
 
 
 class SketchedEngine(TiledEngine):

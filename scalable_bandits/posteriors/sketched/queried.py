@@ -1,0 +1,143 @@
+"""The sketched engine of queried points, for boxes and for grids that are not enumerated.
+
+The posterior is a function of x, as that of `BoxEngine`, given a sketch (`sketch.py`) and the observations since, which
+count exactly. A sketch is drawn where the points observed since the last one outnumber its dictionary: a round costs
+O(m^2) for a dictionary of m points, however many were observed.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.kernels import Kernel
+from scalable_bandits.posteriors.box.surface import PriorMean, Surface
+from scalable_bandits.posteriors.collapsed import CollapsedObservations
+from scalable_bandits.posteriors.engine import OnDemandEngine
+from scalable_bandits.posteriors.regression import covariances, positive_factor
+from scalable_bandits.posteriors.sketched.sketch import compressed, drawn, independent
+from scalable_bandits.posteriors.state import State, StateEntry, arrays, group, member, number
+from scalable_bandits.posteriors.tiled.ordering import spatial_order
+from scalable_bandits.randomness import generator
+from scalable_bandits.spaces import Indices
+
+LEAST = 32  # number of points observed since a sketch before another is drawn
+
+
+class QueriedSketch(OnDemandEngine):
+    """Approximate posterior of a whole box or a large grid; `argmax` is over the numbered points.
+
+    Parameters
+    ----------
+    kernel
+        Prior covariance.
+    dimension
+        Dimension d of the points.
+    prior_mean
+        Prior mean with its gradient, in units of y.
+    oversampling
+        Factor qbar; a larger one is nearer to the exact posterior and slower, an infinite one keeps all points.
+    seed
+        Seed of the random dictionaries.
+    """
+
+    exact: ClassVar[bool] = False
+
+    def __init__(self, kernel: Kernel, dimension: int, prior_mean: PriorMean, oversampling: float, seed: int):
+        super().__init__(kernel, np.empty((0, dimension)), np.empty(0))
+        self._prior_mean, self._oversampling, self._seed = prior_mean, oversampling, seed
+        self._every, self._recent = CollapsedObservations(), CollapsedObservations()  # since the last sketch
+        self.sketches = 0
+        self._dictionary, self._turned, self._shift = np.empty((0, dimension)), np.empty((0, 0)), np.empty(0)
+        self._surface: Surface | None = None
+
+    def observe(self, candidate: int, y: float, noise_variance: float) -> None:
+        before = float(self.at(np.array([candidate]))[1][0])
+        self._every.add(candidate, y, noise_variance)
+        self._recent.add(candidate, y, noise_variance)
+        self._add_gain(before, noise_variance)
+        self._surface = None
+        if len(self._recent) > max(LEAST, len(self._dictionary)):
+            self._sketch()
+
+    def _sketch(self) -> None:
+        numbers, averages, noise = self._every.collapsed()
+        x = self.points[numbers]
+        order = spatial_order(x, 64)
+        _, variance = self.surface().predict(x)
+        start = generator(self._seed, "sketch", self.sketches).random()
+        chosen = x[order[drawn(variance[order] / noise[order], self._oversampling, start)]]
+        kept, coordinates = independent(self.kernel, chosen)
+        self._dictionary = chosen[kept]
+        cross = covariances(self.kernel, x, self._dictionary)
+        self._turned, self._shift = compressed(coordinates, cross, averages - self._prior_mean.values(x), noise)
+        self.sketches += 1
+        self._recent, self._surface = CollapsedObservations(), None
+
+    def surface(
+        self, pending: Floats | None = None, noise_variances: float | Floats = 0.0, values: Floats | None = None
+    ) -> Surface:
+        """Return the posterior as a function of x; arguments as for `BoxEngine.surface`."""
+        numbers, averages, noise = self._recent.collapsed()
+        x = self.points[numbers]
+        residuals = averages - self._prior_mean.values(x)
+        if self._surface is None:
+            self._surface = self._given(x, noise, residuals)
+        if pending is None or not len(pending):
+            return self._surface
+        surface, prior = self._surface, self._prior_mean.values(pending)
+        x = np.concatenate([x, pending])
+        noise = np.append(noise, np.broadcast_to(noise_variances, len(pending)))
+        if values is not None:
+            residuals = np.append(residuals, values - prior[: len(values)])
+            surface = self._given(x[: len(residuals)], noise[: len(residuals)], residuals)
+        others = len(x) - len(residuals)
+        means = surface.predict(x[len(x) - others :])[0] - prior[len(prior) - others :]
+        return self._given(x, noise, np.append(residuals, means))
+
+    def _given(self, x: Floats, noise_variances: Floats, residuals: Floats) -> Surface:
+        """Return the posterior given the sketch and observations at points x (k, d)."""
+        m, k = len(self._dictionary), len(x)
+        every, cross = np.concatenate([self._dictionary, x]), covariances(self.kernel, self._dictionary, x)
+        rows = solve_triangular(self._turned, cross, lower=True) if m and k else cross
+        factor, shift = np.zeros((m + k, m + k)), np.append(self._shift, residuals - rows.T @ self._shift)
+        factor[:m, :m], factor[m:, :m] = self._turned, rows.T
+        if k:
+            factor[m:, m:] = positive_factor(covariances(self.kernel, x, x) - rows.T @ rows, noise_variances)
+            shift[m:] = solve_triangular(factor[m:, m:], shift[m:], lower=True)
+        weights = solve_triangular(factor, shift, lower=True, trans="T") if m + k else shift
+        return Surface(self.kernel, every, factor, weights, self._prior_mean)
+
+    @property
+    def dictionary(self) -> Floats:
+        """Points (m, d) of the last sketch."""
+        return self._dictionary
+
+    def at(self, candidates: Indices) -> tuple[Floats, Floats]:
+        return self.surface().predict(self.points[candidates])
+
+    def columns(self, candidates: Indices) -> Floats:
+        return self.covariance(self.points[candidates], self.points)
+
+    def covariance(self, x: Floats, other: Floats) -> Floats:
+        """Return the posterior covariances (k, j) of f at points x (k, d) and at other ones (j, d)."""
+        return self.surface().covariance(x, other)
+
+    # ---- state
+
+    def _sketch_state(self) -> State:
+        return arrays(dictionary=self._dictionary, turned=self._turned, shift=self._shift)
+
+    def _restore_sketch(self, state: State) -> None:
+        self._dictionary, self._turned, self._shift = (np.array(state[n]) for n in ("dictionary", "turned", "shift"))
+        self._surface = None
+
+    STATE: ClassVar[tuple[StateEntry, ...]] = (
+        number("sketches", int),
+        group("sketch", _sketch_state, _restore_sketch),
+        member("_every"),
+        member("_recent"),
+    )
