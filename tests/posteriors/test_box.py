@@ -209,7 +209,7 @@ def test_it_goes_on_to_the_last_bit(name):
 
 def test_fixed_candidates_are_there_for_the_asking():
     assert sb.IGPUCB(PROBLEM.space, PROBLEM.kernel, candidates=64).domain.size == 64
-    assert sb.BKB(PROBLEM.space, PROBLEM.kernel).domain.size == 1024
+    assert sb.BBKB(PROBLEM.space, PROBLEM.kernel).domain.size == 1024
     assert sb.IGPUCB(PROBLEM.space, PROBLEM.kernel).domain.size == 0
 
 

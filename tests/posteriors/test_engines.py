@@ -358,4 +358,4 @@ def test_engines_by_name_and_size():
     with pytest.raises(ValueError, match="20,001 candidates"):
         sb.IGPUCB(sb.Grid([[0, 1]], 20_001), sb.RBF(), engine="dense")
     with pytest.raises(ValueError, match="at most 2,000,000"):
-        sb.IGPUCB(sb.Grid([[0, 1]], 2_000_001), sb.RBF())
+        sb.IGPUCB(sb.Grid([[0, 1]], 2_000_001), sb.RBF(), enumerated=3_000_000)

@@ -14,10 +14,10 @@ from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.formulas.confidence import budgeted, budgeted_gain, regularised
 from scalable_bandits.posteriors import DenseEngine, SketchedEngine, TiledEngine
 from scalable_bandits.posteriors.box.engine import BoxEngine
+from scalable_bandits.posteriors.box.sketched import QueriedSketch
 from scalable_bandits.posteriors.box.surface import constant_mean
 from scalable_bandits.posteriors.sketched import _numba_lookahead as numba_guess
 from scalable_bandits.posteriors.sketched import engine as sketched
-from scalable_bandits.posteriors.sketched.queried import QueriedSketch
 from scalable_bandits.posteriors.tiled import tiles
 from scalable_bandits.posteriors.tiled.ordering import tile_order
 from scalable_bandits.randomness import generator

@@ -22,12 +22,12 @@ from scalable_bandits.posteriors.box.maximization import (
     promising,
 )
 from scalable_bandits.posteriors.box.settings import top_of_settings
+from scalable_bandits.posteriors.box.sketched import QueriedSketch
 from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex, Surface, constant_mean, differenced
 from scalable_bandits.posteriors.engine import Acquisition, Engine, choose
 from scalable_bandits.posteriors.models.model import CANDIDATES, MEAN, NO_POINTS, Candidates, Model, Query
 from scalable_bandits.posteriors.pending import Draws, distinct, drawn
 from scalable_bandits.posteriors.sampling.pathwise import PathSurface
-from scalable_bandits.posteriors.sketched.queried import QueriedSketch
 from scalable_bandits.randomness import derived_seed
 from scalable_bandits.spaces import Domain, Grid, Indices, SearchSpace
 from scalable_bandits.spaces.finite import MOST_ENUMERATED, counted
