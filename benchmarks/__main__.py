@@ -38,6 +38,7 @@ from benchmarks.priors import priors
 from benchmarks.problems import BoTorch, Loop, Naive, ScikitLearn, ours, partitioned, policy, problem
 from benchmarks.repeats import repeats
 from benchmarks.sampler import sampler
+from benchmarks.searched import searched
 from benchmarks.sharded import sharded
 from benchmarks.sketched import sketched
 from benchmarks.stopping import stopping
@@ -254,7 +255,7 @@ def reopen(quick: bool) -> Iterator[Line]:
 
 _ALL = (
     startup, compilation, grid2, peers, grid3, engines, store, reopen, partition, changing, priors, cluster, sharded,
-    sampler, approximate, stopping, coverage, long, repeats, predictions, boxes, sketched, drift,
+    sampler, searched, approximate, stopping, coverage, long, repeats, predictions, boxes, sketched, drift,
 )  # fmt: skip
 BENCHMARKS: dict[str, Callable[..., Iterator[Line]]] = {f.__name__: f for f in _ALL}
 SEEDED: dict[str, Callable[..., Iterator[Line]]] = {f.__name__: f for f in (boxes, two, six)}
