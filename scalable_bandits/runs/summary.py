@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.stats import binom
+from scipy.special import bdtr
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies import Best, Policy, RandomSearch
@@ -155,6 +155,6 @@ def _left_out(policy: Policy) -> str:
     if errors is None or (isinstance(policy.model, LearnedModel) and policy.model.failed):
         return ""
     held, count = int((np.abs(errors) <= NORMAL).sum()), len(errors)
-    narrow = binom.cdf(held, count, 0.95) < RARE
+    narrow = bdtr(held, count, 0.95) < RARE
     note = ": they are too narrow" if narrow else ""
     return f"Check: of {count} values left out one by one, {held} are in the model's 95 % intervals{note}"
