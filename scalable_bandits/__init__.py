@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalable_bandits.commands import Command as Command
 from scalable_bandits.commands import CommandFailed as CommandFailed
+from scalable_bandits.environments import AdditiveFunction as AdditiveFunction
 from scalable_bandits.environments import AutoregressiveProcess as AutoregressiveProcess
 from scalable_bandits.environments import Benchmark as Benchmark
 from scalable_bandits.environments import DataMissing as DataMissing

@@ -80,6 +80,8 @@ CALLS = {
     ),
     "RKHSFunction.sparse": (sb.RKHSFunction.sparse, POLICY, ()),
     "RKHSFunction.posterior_mean": (sb.RKHSFunction.posterior_mean, POLICY, ()),
+    "AdditiveFunction": (sb.AdditiveFunction, {"space": GRID, "terms": [TABLE], "groups": [[0]]}, ()),
+    "AdditiveFunction.sparse": (sb.AdditiveFunction.sparse, POLICY, ()),
     "GPSample": (sb.GPSample, POLICY, ()),
     "Benchmark": (sb.Benchmark, {"name": "forrester"}, ()),
     "DriftingFunction": (

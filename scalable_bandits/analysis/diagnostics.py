@@ -99,13 +99,13 @@ def coverage(policy: Policy, environment: Environment, run: Trajectory, points: 
     Raises
     ------
     ValueError
-        If the environment is on a box, or the run does not start with round 1.
+        If the environment is on a box or a grid that is not enumerated, or the run does not start with round 1.
     """
     checks.kind("policy", policy, Policy, "a policy")
     checks.kind("environment", environment, Environment, "an environment on a finite space")
     space, points = policy.domain.numbered, checks.integer("points", points, 1)
-    if environment.space.finite is None:
-        checks.refuse("environment", environment, "an environment on a finite space")
+    if environment.space.finite is None or environment.space.size != space.size:
+        checks.refuse("environment", environment, "an environment on a finite space, all of which the policy numbers")
     _check_run(run)
     rounds = np.unique(np.rint(np.geomspace(1, len(run), points)).astype(np.int64))
     copy, found, before = attrs.evolve(policy), [], 0

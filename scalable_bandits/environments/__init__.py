@@ -1,5 +1,6 @@
 """Environments: functions that are observed with noise, and whose optimum is known."""
 
+from scalable_bandits.environments.additive import AdditiveFunction as AdditiveFunction
 from scalable_bandits.environments.base import Environment as Environment
 from scalable_bandits.environments.benchmark import Benchmark as Benchmark
 from scalable_bandits.environments.changing import AutoregressiveProcess as AutoregressiveProcess

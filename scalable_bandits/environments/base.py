@@ -13,10 +13,13 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments.noise import GaussianNoise, Noise
 from scalable_bandits.randomness import RoundStream
-from scalable_bandits.spaces import Space, availability
+from scalable_bandits.spaces import FiniteSpace, Space, availability
+from scalable_bandits.spaces.finite import counted
 from scalable_bandits.specification import Specification
 
 TABLE_LIMIT = 10_000_000  # largest number of candidates whose values are kept in a table
+MOST_EVALUATED = 50_000_000  # largest number of candidates that are all evaluated to find the optimum
+AT_ONCE = 1_000_000  # candidates evaluated at a time where there is no table
 IN_ADVANCE = 100_000  # largest number of candidates at which f is evaluated one by one before they are played
 
 
@@ -130,11 +133,15 @@ class Environment(Specification):
         return float(observed[0]) if single else observed
 
     def table(self, t: int = 1) -> Floats:
-        """Return f at every candidate of a finite space, (size,), in units of y; ValueError on a box."""
-        if self.space.finite is None:
-            checks.refuse("space", self.space, "a finite space: a box has no table of candidates")
+        """Return f at every candidate of a finite space, (size,), in units of y.
+
+        Raises
+        ------
+        ValueError
+            If the space is a box, or has more than ten million candidates.
+        """
         if self._table is None:
-            self._table = self.evaluate(self.space.finite.points())
+            self._table = self.evaluate(tabulated(self.space).points())
             self._table.flags.writeable = False
         return self._table
 
@@ -155,8 +162,9 @@ class Environment(Specification):
     def optimum(self, t: int = 1, available: ArrayLike | None = None) -> float:
         """Return the largest f in round t over the given candidates that the environment offers.
 
-        The value is exact on a finite space. On a box it is the result of a search: the best 20 of 2^14 Sobol points
-        are refined.
+        The value is exact on a finite space, of which all candidates are evaluated; of more than fifty million only an
+        environment that knows its optimum has one. On a box it is the result of a search: the best 20 of 2^14 Sobol
+        points are refined.
 
         Parameters
         ----------
@@ -173,15 +181,13 @@ class Environment(Specification):
         Raises
         ------
         ValueError
-            If no candidate is available, or `available` is given on a box.
+            If no candidate is available, `available` is given on a box, or there are too many candidates.
         """
         space = self.space.finite
         if space is not None:
             available = self.restricted(available, t)
             if available is None and space.size > TABLE_LIMIT:
-                starts = range(0, space.size, TABLE_LIMIT)
-                parts = (np.arange(i, min(i + TABLE_LIMIT, space.size)) for i in starts)
-                return max(float(self.evaluate(space.points(part)).max()) for part in parts)
+                return extreme(self, sign=1.0)
             values = self.table(t)
             return float((values if available is None else values[availability(available, len(values))]).max())
         if available is not None:
@@ -189,20 +195,68 @@ class Environment(Specification):
         return extreme(self, sign=1.0)
 
 
-def extreme(environment: Environment, sign: float) -> float:
-    """Search a box for the largest (sign 1) or smallest (sign -1) value of f."""
+KNOWN = (
+    f"a box, or at most {MOST_EVALUATED:,} candidates, where the optimum, which regret requires, can be found; else an "
+    "environment that knows it: FunctionEnvironment(..., optimum=...), AdditiveFunction, RKHSFunction.planted, or a "
+    "subclass of Environment with an `optimum` of its own"
+)
+
+
+def tabulated(space: Space) -> FiniteSpace:
+    """Return a finite space if all its candidates can be evaluated.
+
+    Parameters
+    ----------
+    space
+        Any space.
+
+    Raises
+    ------
+    ValueError
+        If the space is not finite, or has too many candidates for a table.
+    """
+    size = space.size
+    if size is None:
+        checks.refuse("space", space, "a finite space: a box has no table of candidates")
+    if space.finite is None or size > TABLE_LIMIT:
+        checks.refuse("space", f"{counted(size)} candidates", f"at most {TABLE_LIMIT:,}, whose values fit in a table")
+    return space.finite
+
+
+def extreme(environment: Environment, sign: float, starts: Floats | None = None) -> float:
+    """Find the largest (sign 1) or smallest (sign -1) value of f: exactly on a finite space, on a box by a search.
+
+    Parameters
+    ----------
+    environment
+        Environment, which does not change.
+    sign
+        1 or -1.
+    starts
+        Points (k, d) of a box from which to search, besides the best of a Sobol sequence.
+
+    Raises
+    ------
+    ValueError
+        If there are too many candidates to evaluate them all.
+    """
     from scipy.optimize import minimize
 
-    space = environment.space
-    assert space.box is not None
+    space, candidates = environment.space, environment.space.finite
+    if candidates is not None and candidates.size <= MOST_EVALUATED:
+        parts = (np.arange(i, min(i + AT_ONCE, candidates.size)) for i in range(0, candidates.size, AT_ONCE))
+        return sign * max(float((sign * environment.evaluate(candidates.points(part))).max()) for part in parts)
+    if space.size is not None or space.box is None:
+        given = "a space of named parameters" if space.box is None else f"{counted(space.size or 0)} candidates"
+        checks.refuse("space", given, KNOWN)
 
     def negated(x: Floats) -> float:
         return -sign * float(environment.evaluate(x[None])[0])
 
-    starts = space.candidate_set(2**14, 0).points()
-    values = sign * environment.evaluate(starts)
+    drawn = space.candidate_set(2**14, 0).points()
+    values = sign * environment.evaluate(drawn)
     best = float(values.max())
-    for start in starts[np.argsort(-values)[:20]]:
+    for start in [*drawn[np.argsort(-values)[:20]], *([] if starts is None else starts)]:
         found = minimize(negated, start, bounds=[(low, high) for low, high in space.box.tolist()])
         best = max(best, -float(found.fun))
     return sign * best

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.environments.base import Environment, extreme
+from scalable_bandits.environments.base import TABLE_LIMIT, Environment, extreme
 from scalable_bandits.environments.noise import Noise
 from scalable_bandits.spaces import Box, Space
 from scalable_bandits.specification import nearest
@@ -200,7 +200,7 @@ class Benchmark(Environment):
 
     def _extremes(self) -> tuple[float, float]:
         """Return the smallest and the largest value on the space."""
-        if self.space.finite is not None:
+        if self.space.finite is not None and self.space.finite.size <= TABLE_LIMIT:
             values = self.evaluate(self.space.finite.points())
             return float(values.min()), float(values.max())
         return extreme(self, sign=-1.0), self.optimum()
@@ -214,11 +214,31 @@ class Benchmark(Environment):
     def optimum(self, t: int = 1, available: ArrayLike | None = None) -> float:
         """Return the largest value over the available candidates (mask (size,); default all), in units of y.
 
-        The value is exact on a finite space and on the usual box; on any other box it is searched.
+        The value is exact on a finite space and on the usual box; on any other box it is searched. A grid of more than
+        fifty million candidates has to have the function's maximiser.
         """
         known = self.function.optimum
         if self.name == "michalewicz" and len(self._bounds) != 2:
             known = _michalewicz_optimum(len(self._bounds))
         if self.space == self._usual and known is not None and available is None:
             return (known - self._center) / self._scale
+        if available is None and (self.space.size or 0) > TABLE_LIMIT and (best := self._maximizer) is not None:
+            return float(self.evaluate(best)[0])
         return super().optimum(t, available)
+
+    @property
+    def _maximizer(self) -> Floats | None:
+        """Maximiser (1, d) on the usual domain if the space is a part of this and has it, else None."""
+        known, d = self.function.maximizer, len(self._bounds)
+        if self.space.box is None or known is None or (self.name == "michalewicz" and d != 2):
+            return None
+        low, high = np.array(self._bounds).T
+        point = np.array(known if len(known) == d else known[:1] * d)
+        point = (point - low) / (high - low) if self.unit_cube else point
+        usual, box = self._usual.box, self.space.box
+        if (box[:, 0] < usual[:, 0]).any() or (box[:, 1] > usual[:, 1]).any():
+            return None
+        try:
+            return self.space.check(point)
+        except ValueError:  # not on the grid
+            return None

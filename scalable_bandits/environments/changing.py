@@ -12,7 +12,7 @@ from scipy.linalg import eigh
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.environments.base import Environment
+from scalable_bandits.environments.base import Environment, tabulated
 from scalable_bandits.environments.noise import Noise
 from scalable_bandits.environments.synthetic import norm_of, sparse_centers
 from scalable_bandits.kernels import Kernel
@@ -28,17 +28,15 @@ class ChangingEnvironment(Environment):
     Raises
     ------
     ValueError
-        If the space is not finite.
+        If the space is not finite, or has too many candidates for a table in every round.
     """
 
     changing = True
 
     def __init__(self, space: Space, noise: Noise | None = None, seed: int = 0):
         checks.kind("space", space, Space, "a finite space")
-        if space.finite is None:
-            checks.refuse("space", space, "a finite space: a changing function is tabulated in every round")
+        self._candidates: FiniteSpace = tabulated(space)
         super().__init__(space, noise, seed)
-        self._candidates: FiniteSpace = space.finite
 
     @abstractmethod
     def table(self, t: int = 1) -> Floats:
@@ -296,7 +294,7 @@ class MovingSearchSpace(Environment):
         if environment.space.finite is None:
             checks.refuse("environment", f"space {environment.space}", "an environment on a finite space")
         self.environment = environment
-        self._size = environment.space.finite.size
+        self._size = tabulated(environment.space).size
         self._available = available if callable(available) else _masks(available, self._size)
         self.changing, self.tabulated = environment.changing, environment.tabulated
         self.one_by_one = environment.one_by_one

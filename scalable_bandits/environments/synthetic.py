@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cho_solve, cholesky, eigh
+from scipy.spatial.distance import cdist
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.environments.base import TABLE_LIMIT, Environment
+from scalable_bandits.environments.base import KNOWN, TABLE_LIMIT, Environment, extreme, tabulated
 from scalable_bandits.environments.noise import GaussianNoise, Noise
 from scalable_bandits.environments.tables import TableEnvironment
 from scalable_bandits.forked import ForkedChildrenEnd
@@ -19,8 +21,13 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.kernels.stationary import Stationary
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import FiniteSpace, Grid, Indices, Space
+from scalable_bandits.spaces.finite import counted
 
 AT_ONCE = 4096  # blocks that are cut in one step
+MOST_BOUNDS = 30_000_000  # kernel functions times dimensions to bound, below a second, before the search is given up
+PATIENT = 300, 1_000_000_000  # factor of this on grids of at most so many candidates
+RADII = 26  # number of radii around centers
+HIGHEST = 20  # number of centers from which the maximum on a box is searched
 SLACK = 1e-11  # slack as a share of the sum of absolute weights, larger than the rounding of a bound
 
 
@@ -32,7 +39,7 @@ def grid_maximum(
     Found by branch and bound, for grids too large for a table. On a block of the grid every kernel function with a
     positive weight is at most its value at the point of the block that is nearest to its center, every other one at
     most that at the farthest. Blocks whose bound is below the largest value found so far are left out, the others are
-    cut in two.
+    cut in two. The first blocks surround the centers as far as a bound leaves the largest value open.
 
     Parameters
     ----------
@@ -44,19 +51,29 @@ def grid_maximum(
         Stationary kernel, which decreases with the distance.
     centers, weights
         Centers (m, d), in units of x, and weights (m,) of the kernel functions.
+
+    Raises
+    ------
+    ValueError
+        If the bounds leave too many blocks open: many dimensions, and kernel functions that are wide for them.
     """
-    sides = zip(space.bounds, space.sides, strict=True)
-    axes = [Grid([bounds], side).points()[:, 0] for bounds, side in sides]
+    axes = [Grid([bounds], side).points()[:, 0] for bounds, side in zip(space.bounds, space.sides, strict=True)]
     scale = kernel.inverse(space.dimension)
     slack = SLACK * float(np.abs(weights).sum())
-    first = np.zeros((1, len(axes)), dtype=np.int64)
-    last = np.array([[len(axis) - 1 for axis in axes]], dtype=np.int64)
-    bounds, best = np.array([np.inf]), -np.inf
+    tops = centers[weights > 0.0] if (weights > 0.0).any() else centers
+    around = np.stack([_nearest(tops[:, j], axis) for j, axis in enumerate(axes)], axis=1)
+    best = float(evaluate(space.at(around)).max())
+    first, last = _first_blocks(axes, scale, kernel, centers, weights, best - slack)
+    bounds, left_to_do = np.full(len(first), np.inf), MOST_BOUNDS * (PATIENT[0] if space.size <= PATIENT[1] else 1)
     while len(bounds):
         order = np.argsort(-bounds, kind="stable")
         now, later = order[:AT_ONCE], order[AT_ONCE:]
         low, high = _halves(first[now], last[now], axes, scale)
-        middle = np.stack([axis[(low[:, j] + high[:, j]) // 2] for j, axis in enumerate(axes)], axis=1)
+        left_to_do -= low.size * len(centers)
+        if left_to_do < 0:
+            given = f"{counted(space.size)} candidates, of which bounds do not find the largest value"
+            checks.refuse("space", given, f"fewer dimensions, shorter lengthscales, or {KNOWN}")
+        middle = space.at((low + high) // 2)
         best = max(best, float(evaluate(middle).max()))
         found = _bounds(low, high, axes, scale, kernel, centers, weights)
         open_ = (found > best - slack) & (low < high).any(axis=1)
@@ -65,6 +82,51 @@ def grid_maximum(
         left = bounds > best - slack
         first, last, bounds = first[left], last[left], bounds[left]
     return best
+
+
+def _nearest(coordinates: Floats, axis: Floats) -> Indices:
+    """Return the numbers of steps (n,) along an axis to the values nearest to coordinates (n,)."""
+    return np.abs(axis - coordinates[:, None]).argmin(axis=1)
+
+
+def _offsets(coordinates: Floats, axis: Floats) -> Floats:
+    """Return the distances (n,) of coordinates (n,) from the nearest values of an axis."""
+    return np.abs(axis[_nearest(coordinates, axis)] - coordinates)
+
+
+def _first_blocks(
+    axes: list[Floats], scale: Floats, kernel: Stationary, centers: Floats, weights: Floats, enough: float
+) -> tuple[Indices, Indices]:
+    """Return blocks, first and last steps (n, d), outside which f is at most `enough`.
+
+    At a point at distance r from the nearest of the centers with positive weights, j, the distance to another one, i,
+    is at least max(r, D_ij - r), with D_ij that of the centers. Where the sum of the kernel functions at these
+    distances is at most `enough`, so is f; it is bounded on intervals of r.
+    """
+    sides = np.array([len(axis) for axis in axes])
+    whole = np.zeros((1, len(axes)), dtype=np.int64), sides[None] - 1
+    positive = weights > 0.0
+    tops, heights = centers[positive] * scale, weights[positive]
+    radii = np.append(np.linspace(0.0, 5.0, RADII - 1), np.inf)  # in lengthscales
+    if enough <= 0.0 or len(tops) ** 2 * RADII > MOST_BOUNDS:
+        return whole
+    apart = cdist(tops, tops)
+    offsets = np.stack([_offsets(centers[positive, j], axis) for j, axis in enumerate(axes)], axis=1)
+    nearest = np.sqrt(((offsets * scale) ** 2).sum(axis=1))  # distances of the candidates nearest to the centers
+    reach = np.full(len(tops), -1.0)
+    for start, end in itertools.pairwise(radii.tolist()):
+        least = np.maximum(np.maximum(start, nearest), apart - end) ** 2
+        kernel.radial(least)
+        reach[(least @ heights > enough) & (end >= nearest)] = end
+    first, last = [], []
+    for center, radius in zip(centers[positive][reach >= 0.0], reach[reach >= 0.0], strict=True):
+        inside = [np.abs(axis - x) * s <= radius for axis, x, s in zip(axes, center, scale, strict=True)]
+        if all(within.any() for within in inside):
+            first.append([int(within.argmax()) for within in inside])
+            last.append([len(within) - 1 - int(within[::-1].argmax()) for within in inside])
+    blocks = np.reshape(first, (-1, len(axes))), np.reshape(last, (-1, len(axes)))
+    shares = ((blocks[1] - blocks[0] + 1) / sides).prod(axis=1)  # of the grid
+    return blocks if shares.sum() < 1.0 else whole
 
 
 def _halves(first: Indices, last: Indices, axes: list[Floats], scale: Floats) -> tuple[Indices, Indices]:
@@ -86,8 +148,8 @@ def _bounds(
     far = np.zeros_like(near)
     for j, axis in enumerate(axes):
         start, end = axis[low[:, j], None], axis[high[:, j], None]
-        center = centers[None, :, j]
-        near += (scale[j] * np.maximum(np.maximum(start - center, center - end), 0.0)) ** 2
+        center, least = centers[None, :, j], _offsets(centers[:, j], axis)
+        near += (scale[j] * np.maximum(np.maximum(start - center, center - end), least)) ** 2
         far += (scale[j] * np.maximum(np.abs(start - center), np.abs(center - end))) ** 2
     squared = np.ascontiguousarray(np.where(weights > 0.0, near, far))
     kernel.radial(squared)
@@ -128,7 +190,7 @@ def _drawn(space: FiniteSpace, kernel: Kernel, seed: int) -> tuple[Floats, Float
     """Return the candidates (n, d), their covariance (n, n), and a draw of GP(0, kernel) at them (n,)."""
     checks.kind("space", space, FiniteSpace, "a finite space: values are drawn at its candidates")
     checks.kind("kernel", kernel, Kernel, "a kernel, such as RBF(0.2)")
-    points = space.points()
+    points = tabulated(space).points()
     covariance = kernel.block(points)
     return points, covariance, gaussian_draw(covariance, generator(checks.integer("seed", seed, 0), "function"))
 
@@ -173,7 +235,7 @@ class RKHSFunction(Environment):
         if len(self.weights) != len(self.centers):
             checks.refuse("weights", f"shape {self.weights.shape}", f"({len(self.centers)},), one a center")
         self.rkhs_norm = norm_of(kernel.block(self.centers), self.weights)
-        self._largest: float | None = None  # on a grid too large for a table, once it is known
+        self._largest: float | None = None  # on a box or a grid too large for a table, once it is known
 
     @classmethod
     def sparse(
@@ -234,14 +296,55 @@ class RKHSFunction(Environment):
         # Without BLAS, whose last bits depend on the number of points.
         return np.einsum("ij,j->i", self.kernel.block(points, self.centers), self.weights)
 
+    @classmethod
+    def planted(
+        cls, space: Space, kernel: Kernel, noise: Noise | None = None, *, height: float = 1.0, seed: int = 0
+    ) -> RKHSFunction:
+        """Plant a peak, one kernel function, at a hidden point of the space: f is at most `height`, and is that there.
+
+        Functions that nobody finds but by luck if the lengthscale is short: those of the lower bounds on regret.
+
+        Source: Scarlett, Bogunovic & Cevher 2017, section 4.
+
+        Parameters
+        ----------
+        space, kernel, noise
+            Domain, kernel of the RKHS and noise distribution.
+        height
+            Value at the point, in units of y; the RKHS norm of f too, for a kernel that is 1 at distance 0.
+        seed
+            Seed of the point and of the noise.
+
+        Raises
+        ------
+        ValueError
+            If the height is not positive, or the space is not a grid or box.
+        """
+        checks.kind("space", space, Space, "a Box or a Grid")
+        if not checks.finite("height", height, ndim=0) > 0.0:
+            checks.refuse("height", height, "a positive number")
+        center = space.draw(1, generator(checks.integer("seed", seed, 0), "function"))
+        return cls(space, kernel, center, np.array([height / kernel.block(center)[0, 0]]), noise, seed)
+
     def optimum(self, t: int = 1, available: ArrayLike | None = None) -> float:
+        """Return the largest value over the available candidates (mask (size,)), in units of y.
+
+        The value is exact on a finite space: on a grid that is too large for a table it is found by bounds, if the
+        kernel is stationary. On a box it is the result of a search from Sobol points and from the centers.
+
+        Raises
+        ------
+        ValueError
+            If no candidate is available, or the bounds do not find the largest value.
+        """
         space = self.space
-        large = isinstance(space, Grid) and space.size > TABLE_LIMIT
-        if not (large and available is None and isinstance(space, Grid) and isinstance(self.kernel, Stationary)):
-            return super().optimum(t, available)
-        if self._largest is None:
-            self._largest = grid_maximum(self.evaluate, space, self.kernel, self.centers, self.weights)
-        return self._largest
+        if available is None and self._largest is None:
+            if isinstance(space, Grid) and space.size > TABLE_LIMIT and isinstance(self.kernel, Stationary):
+                self._largest = grid_maximum(self.evaluate, space, self.kernel, self.centers, self.weights)
+            elif space.size is None and space.box is not None:
+                highest = np.argsort(-self.evaluate(self.centers))[:HIGHEST]
+                self._largest = extreme(self, sign=1.0, starts=self.centers[highest])
+        return super().optimum(t, available) if available is not None or self._largest is None else self._largest
 
 
 class GPSample(TableEnvironment):

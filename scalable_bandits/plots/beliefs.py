@@ -188,7 +188,7 @@ def function_at(environment: Environment, t: int, side: int) -> tuple[Floats, Fl
     """Return points and values of f in a round, on a box `side` each way, and their shape if they are a lattice."""
     drawn = environment.space.drawn(side)
     points = drawn.points()
-    values = environment.evaluate_at(points, t) if environment.space.finite is None else environment.table(t)
+    values = environment.table(t) if drawn is environment.space.finite else environment.evaluate_at(points, t)
     return points, values, drawn.lattice
 
 

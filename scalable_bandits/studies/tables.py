@@ -15,7 +15,15 @@ import numpy as np
 
 from scalable_bandits import checks, environments
 from scalable_bandits.checks import Floats
-from scalable_bandits.environments import DriftingFunction, Environment, GaussianNoise, RKHSFunction, published
+from scalable_bandits.environments import (
+    AdditiveFunction,
+    DriftingFunction,
+    Environment,
+    GaussianNoise,
+    RKHSFunction,
+    published,
+)
+from scalable_bandits.environments.base import tabulated
 from scalable_bandits.execution.base import NotOnWorker
 from scalable_bandits.formulas.information_gain import growth_rate
 from scalable_bandits.kernels import Kernel
@@ -34,6 +42,9 @@ ENVIRONMENTS: dict[str, Callable[..., Environment]] = {
         if isinstance(kind, type) and issubclass(kind, Environment) and not inspect.isabstract(kind)
     },
     "RKHSFunction.sparse": RKHSFunction.sparse,
+    "RKHSFunction.planted": RKHSFunction.planted,
+    "AdditiveFunction.sparse": AdditiveFunction.sparse,
+    "AdditiveFunction.embedded": AdditiveFunction.embedded,
     "RKHSFunction.posterior_mean": RKHSFunction.posterior_mean,
     "DriftingFunction.sparse": DriftingFunction.sparse,
 }
@@ -195,7 +206,7 @@ class DerivedArguments:
         space = self.environment.space
         if self.kernel is None or space.finite is None:
             checks.refuse("rkhs_norm", "interpolant", "a number: an interpolant requires a kernel and a finite space")
-        points = space.encode(space.finite.points())
+        points = space.encode(tabulated(space).points())
         return interpolant_norm(self.kernel, points, self.environment.table(), self.noise_variance())
 
     def variation(self) -> float:
