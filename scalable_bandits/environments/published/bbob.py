@@ -1,4 +1,4 @@
-"""Functions of the bbob suite, optionally with the noise models of the bbob-noisy suite.
+"""Functions of the bbob and bbob-largescale suites, optionally with the noise models of the bbob-noisy suite.
 
 The functions are computed by the package coco-experiment. Its noise comes from a generator that cannot be set to a
 round. The noise models (Hansen, Finck, Ros & Auger 2009) are therefore computed here, as functions of seed and round.
@@ -29,7 +29,6 @@ from scalable_bandits.spaces import Real, SearchSpace
 
 FUNCTIONS = 24
 SIDE = 5.0  # each coordinate is from -5 to 5
-DIMENSIONS = (2, 3, 5, 10, 20, 40)
 
 
 class NoiseModel(NamedTuple):
@@ -84,6 +83,7 @@ class BBOB(Environment):
     """
 
     SOURCE: ClassVar[Source] = COCO
+    DIMENSIONS: ClassVar[tuple[int, ...]] = (2, 3, 5, 10, 20, 40)
 
     def __init__(
         self, function: int, dimension: int, instance: int = 1, *, model: str | None = None, share: float = 0.0,
@@ -92,17 +92,17 @@ class BBOB(Environment):
         self.function = checks.integer("function", function, 1, FUNCTIONS)
         self.instance = checks.integer("instance", instance, 1)
         self.dimension = checks.integer("dimension", dimension, 2)
-        if dimension not in DIMENSIONS:
-            checks.refuse("dimension", dimension, f"one of {', '.join(map(str, DIMENSIONS))}")
+        if dimension not in self.DIMENSIONS:
+            checks.refuse("dimension", dimension, f"one of {', '.join(map(str, self.DIMENSIONS))}")
         self.model = None if model is None else check_name("model", model, MODELS)
         share = float(checks.finite("share", share, ndim=0))
         if share < 0.0 or (share and noise is not None):
             checks.refuse("share", share, "a number >= 0, and 0 if a noise is given")
-        self._problem = None
+        self._problem: Any = None
         space = SearchSpace({f"x{i}": Real(-SIDE, SIDE) for i in range(self.dimension)})
         super().__init__(space, GaussianNoise(0.0) if noise is None else noise, seed)
         self.same_noise_everywhere = model is None
-        self._best = -float(self._published.best_value())
+        self._best = -self._minimum()
         self._share, self._share_noise = share, GaussianNoise(0.0)
         if share:
             self._share_noise = GaussianNoise(share * interquartile_range(self))
@@ -117,11 +117,18 @@ class BBOB(Environment):
     def _published(self) -> Any:
         """Function of the package; made again in another process, since it cannot be pickled."""
         if self._problem is None:
-            COCO.require()
-            import cocoex  # type: ignore[import-untyped, import-not-found, unused-ignore]
-
-            self._problem = cocoex.BareProblem("bbob", self.function, self.dimension, self.instance)
+            self._problem = self._make(self.dimension)
         return self._problem
+
+    def _make(self, dimension: int) -> Any:
+        COCO.require()
+        import cocoex  # type: ignore[import-untyped, import-not-found, unused-ignore]
+
+        return cocoex.BareProblem("bbob", self.function, dimension, self.instance)
+
+    def _minimum(self) -> float:
+        """Return the published minimum."""
+        return float(self._published.best_value())
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_problem": None}
@@ -147,6 +154,46 @@ class BBOB(Environment):
     @property
     def sub_gaussian(self) -> float:
         return super().sub_gaussian if self.model is None else float("inf")
+
+
+class LargeScaleBBOB(BBOB):
+    """Function of the bbob-largescale suite, negated: as of `BBOB`, in up to 640 dimensions, on [-5, 5]^d.
+
+    Rotations are products of permutations and block-diagonal orthogonal matrices, and cost d, not d^2.
+
+    Source: Elhara, Varelas, Nguyen, Tusar, Brockhoff, Hansen & Auger 2019.
+
+    Parameters
+    ----------
+    function
+        Number of the function, 1 to 24.
+    dimension
+        Number of coordinates: 20, 40, 80, 160, 320 or 640.
+    instance, model, share, noise, seed
+        As of `BBOB`.
+
+    Raises
+    ------
+    ValueError
+        If `BBOB` refuses an argument.
+    DataMissing
+        If the package that has the functions is not installed.
+    """
+
+    DIMENSIONS: ClassVar[tuple[int, ...]] = (20, 40, 80, 160, 320, 640)
+
+    def _make(self, dimension: int) -> Any:
+        if dimension not in self.DIMENSIONS:
+            return super()._make(dimension)
+        COCO.require()
+        import cocoex
+
+        suite = cocoex.Suite("bbob-largescale", f"instances: {self.instance}", f"dimensions: {dimension}")
+        return suite.get_problem_by_function_dimension_instance(self.function, dimension, self.instance)
+
+    def _minimum(self) -> float:
+        """Return the published minimum: that of the function and the instance in any dimension, also of `BBOB`."""
+        return float(self._make(2).best_value())
 
 
 def observed_above(model: NoiseModel, above: float, dimension: int, rng: np.random.Generator) -> float:

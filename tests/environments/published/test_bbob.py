@@ -8,7 +8,7 @@ from naive import bbob_noise
 
 import scalable_bandits as sb
 from environments.published.installed import needs
-from scalable_bandits.environments.published import BBOB
+from scalable_bandits.environments.published import BBOB, LargeScaleBBOB
 from scalable_bandits.environments.published.bbob import MODELS, interquartile_range, observed_above
 from scalable_bandits.environments.published.sources import COCO
 from scalable_bandits.randomness import generator
@@ -69,6 +69,30 @@ def test_values(function):
 
 
 @needs(COCO)
+@pytest.mark.parametrize("function", range(1, 25))
+@pytest.mark.sampled(3)
+def test_values_of_the_large_scale_suite(function, tmp_path, monkeypatch):
+    """Minus those of the package; the optimum is at the package's best parameter, which it writes to a file."""
+    import cocoex
+
+    monkeypatch.chdir(tmp_path)
+    for dimension, instance in ((20, 1), (80, 101)):
+        suite = cocoex.Suite("bbob-largescale", f"instances: {instance}", f"dimensions: {dimension}")
+        published = suite.get_problem_by_function_dimension_instance(function, dimension, instance)
+        environment = LargeScaleBBOB(function, dimension, instance, seed=3)
+        points = np.random.default_rng(function).uniform(-5, 5, (50, dimension))
+        values = environment.evaluate(points)
+        np.testing.assert_array_equal(values, [-published(point) for point in points])
+        published._best_parameter("print")
+        (file,) = tmp_path.iterdir()
+        assert environment.evaluate(np.loadtxt(file)[None])[0] == pytest.approx(environment.optimum(), abs=1e-7)
+        assert (values <= environment.optimum()).all()
+        for copy in (pickle.loads(pickle.dumps(environment)), LargeScaleBBOB.from_dict(environment.to_dict())):
+            assert copy.to_dict() == environment.to_dict()
+            np.testing.assert_array_equal(copy.evaluate(points), values)
+
+
+@needs(COCO)
 @pytest.mark.parametrize("model", MODELS)
 def test_observations(model):
     """The numbers of a round are drawn from the generator of seed and round, uniform ones first."""
@@ -115,6 +139,7 @@ def test_share_of_the_interquartile_range():
     [
         (lambda: BBOB(25, 2), "^function: got 25"),
         (lambda: BBOB(1, 4), "^dimension: got 4; allowed: one of 2, 3, 5, 10, 20, 40"),
+        (lambda: LargeScaleBBOB(1, 10), "^dimension: got 10; allowed: one of 20, 40, 80, 160, 320, 640"),
         (lambda: BBOB(1, "2"), "^dimension: got '2'"),
         (lambda: BBOB(1, 2, 0), "^instance: got 0"),
         (lambda: BBOB(1, 2, model="gaus"), r"^model: got 'gaus'; allowed: did you mean 'gauss'\?"),
