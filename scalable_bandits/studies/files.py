@@ -242,6 +242,8 @@ def _check_values(name: str, table: Mapping[str, Any]) -> None:
     """Construct the kernels, spaces and noises of a table once, so that invalid ones are refused."""
     for key, value in table.items():
         inside = f"{name}.{key}"
+        if isinstance(value, list):
+            _check_values(inside, {str(i): part for i, part in enumerate(value)})
         if not isinstance(value, Mapping) or "type" not in value:
             continue
         if value["type"] in environment_kinds():

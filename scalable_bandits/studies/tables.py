@@ -52,12 +52,15 @@ POLICY_WORDS = {"rkhs_norm": ("double",), "information_gain": ("realised", "gree
 MOST = "most_candidates"  # key of a policy's table: it is not played where there are more
 UNCHANGED = 1e-9  # variation budget with which a policy of limited memory remembers everything
 AXIS = "axis"  # key of a table that stands for the value of an axis
+DIMENSION, REPEATED = "dimension", ("Grid", "Box")  # key of a space's table that repeats its bounds, and such spaces
 SET_BY_STUDY = ("space", "seed")  # arguments of a policy that no table may set
 COMMON_KEYS = ("type", "kernel", "arguments")  # keys that the table of every environment may have
 
 
 def at_values(tables: Any, values: Mapping[str, Value]) -> Any:
-    """Return tables in which {axis = "name"} is replaced by the value of that axis.
+    """Return tables in which {axis = "name"} is replaced by the value of that axis, and the `dimension` of a space.
+
+    A `Grid` or a `Box` may have one pair of bounds and a `dimension`, which says how often they are repeated.
 
     Parameters
     ----------
@@ -69,7 +72,7 @@ def at_values(tables: Any, values: Mapping[str, Value]) -> Any:
     Raises
     ------
     ValueError
-        If there is no such axis.
+        If there is no such axis, or a dimension is invalid.
     """
     if isinstance(tables, Mapping) and set(tables) == {AXIS}:
         name = tables[AXIS]
@@ -77,8 +80,18 @@ def at_values(tables: Any, values: Mapping[str, Value]) -> Any:
             checks.refuse("axis", name, nearest(str(name), values))
         return values[name]
     if isinstance(tables, Mapping):
-        return {key: at_values(part, values) for key, part in tables.items()}
+        return _repeated({key: at_values(part, values) for key, part in tables.items()})
     return [at_values(part, values) for part in tables] if isinstance(tables, list) else tables
+
+
+def _repeated(table: dict[str, Any]) -> dict[str, Any]:
+    """Return the table of a space whose bounds are repeated as often as its `dimension` says; any other as it is."""
+    if table.get("type") not in REPEATED or DIMENSION not in table:
+        return table
+    dimension, bounds = checks.integer(DIMENSION, table[DIMENSION], 1), table.get("bounds")
+    if not isinstance(bounds, list) or len(bounds) != 1:
+        checks.refuse("bounds", bounds, f"one pair of ends, such as [[0.0, 1.0]], beside dimension = {dimension}")
+    return {**{key: value for key, value in table.items() if key != DIMENSION}, "bounds": bounds * dimension}
 
 
 def values_in(replicate: Replicate) -> dict[str, Value]:
@@ -268,7 +281,9 @@ def _make_environment(table: Mapping[str, Any], replicate: Replicate, function: 
 
 
 def _make_value(value: Any, replicate: Replicate) -> Any:
-    """Make an argument of an environment: replace a table by the object that it describes."""
+    """Make an argument of an environment: replace a table, also in a list, by the object that it describes."""
+    if isinstance(value, list):
+        return [_make_value(part, replicate) for part in value]
     if not isinstance(value, Mapping) or "type" not in value:
         return value
     if value["type"] in environment_kinds():

@@ -295,6 +295,47 @@ def test_refusals_of_files(changes: dict[str, Any], message: str) -> None:
         study(**changes)
 
 
+def test_dimensions() -> None:
+    """Bounds of a plain grid are repeated, with an axis or without; beyond what is enumerated, too."""
+    space = {"type": "Grid", "bounds": [[0.0, 2.0]], "shape": 4, "dimension": {"axis": "d"}}
+    grown = study(
+        axes={"d": [2, 40]}, horizon=5,
+        environments={
+            "sum": {
+                "type": "AdditiveFunction.sparse", "space": space, "kernel": {**KERNEL, "lengthscale": 0.3},
+                "noise": {"type": "GaussianNoise", "scale": 0.3},
+            },
+            "hidden": {
+                "type": "AdditiveFunction", "space": {**space, "type": "Box", "dimension": 12, "shape": None},
+                "terms": [{"type": "Benchmark", "name": "branin"}], "groups": [[11, 3]],
+            },
+        },
+        policies={"random": {"type": "RandomSearch", "candidates": 16}}, shared={},
+    )  # fmt: skip
+    made = {case: grown.build(grown.replicate(case, 0, 5, 0, None, {"d": 40})) for case in ("sum", "hidden")}
+    assert made["sum"].environment.space == sb.Grid([[0, 2]] * 40, 4)
+    hidden = made["hidden"].environment
+    assert hidden.space == sb.Box([[0, 2]] * 12)
+    assert hidden.optimum() == sb.Benchmark("branin").optimum()
+    result = grown.run()
+    assert result["case"].values.tolist() == ["sum, d = 2", "sum, d = 40", "hidden"]
+    assert (result["regret"] >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dimension": 0}, "^dimension: got 0; allowed: a positive integer"),
+        ({"dimension": {"axis": "e"}}, "^axis: got 'e'"),
+        ({"dimension": 2, "bounds": [[0, 1], [0, 1]]}, r"^bounds: got .*; allowed: one pair of ends, .* dimension = 2"),
+    ],
+)
+def test_refused_dimensions(changes: dict[str, Any], message: str) -> None:
+    line = {**FILE["environments"]["line"], "space": {**FILE["environments"]["line"]["space"], **changes}}
+    with pytest.raises(ValueError, match=message):
+        study(environments={"line": line})
+
+
 def test_refusals_before_anything_runs(tmp_path: Path) -> None:
     place = tmp_path / "runs"
     with pytest.raises(ValueError, match=r"^axes.more: got \[1, 2\]; allowed: an axis on which an environment or a"):
