@@ -45,6 +45,7 @@ CALLS = {
     "SupKernelUCB": (sb.SupKernelUCB, {**POLICY, "horizon": 10}, ()),
     "PhasedElimination": (sb.PhasedElimination, {**POLICY, "horizon": 10}, ()),
     "DUETS": (sb.DUETS, {**POLICY, "horizon": 10}, ()),
+    **{name: (getattr(sb, name), {**POLICY, "groups": [[0]]}, ()) for name in ("AddGPUCB", "AddGPTS")},
     "RGPUCB": (sb.RGPUCB, {**POLICY, "memory": 3}, ()),
     "SWGPUCB": (sb.SWGPUCB, {**POLICY, "memory": 3}, ()),
     "TVGPUCB": (sb.TVGPUCB, {"space": GRID, "kernel": DRIFTING}, ()),

@@ -386,6 +386,20 @@ def budgeted(gain: float, delta: float, rkhs_norm: float, noise: float, regulari
     return spread * math.sqrt(gain + math.log(1.0 / delta)) + (1.0 + math.sqrt(2.0)) * rkhs_norm
 
 
+def additive_practical(t: int, dimension: int) -> float:
+    """Compute the width of Add-GP-UCB for a group of so many dimensions; no theorem holds for it.
+
+    sqrt(0.2 d log(2 t)). Source: the program of Kandasamy, Schneider & Poczos 2015 (`getUCBUtility.m`).
+
+    Examples
+    --------
+    >>> round(additive_practical(t=50, dimension=2), 4)
+    1.3572
+    """
+    check_counts(0.5, t=t, dimension=dimension)
+    return math.sqrt(0.2 * dimension * math.log(2.0 * t))
+
+
 # ---- widths as values, and by name
 
 _FORMULAS = tuple(map(plain, formulas.FORMULAS))

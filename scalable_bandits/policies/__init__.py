@@ -1,5 +1,7 @@
 """Policies: one algorithm with its variants, one file."""
 
+from scalable_bandits.policies.addgpts import AddGPTS as AddGPTS
+from scalable_bandits.policies.addgpucb import AddGPUCB as AddGPUCB
 from scalable_bandits.policies.base import Best as Best
 from scalable_bandits.policies.base import Policy as Policy
 from scalable_bandits.policies.bbkb import BBKB as BBKB

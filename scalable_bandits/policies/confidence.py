@@ -49,7 +49,7 @@ def _checked_gain(value: Any) -> Gain:
     checks.refuse("information_gain", value, "'realised', 'greedy', a number >= 0, or a function of the round")
 
 
-def width_name(*own: str) -> Any:
+def width_name(*own: str, default: str = "improved") -> Any:
     """Declare the parameter `confidence` of a policy, with the names of its own widths."""
 
     def check(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
@@ -57,7 +57,7 @@ def width_name(*own: str) -> Any:
         if not isinstance(value, str) or value not in names:
             checks.refuse(field.name, value, nearest(str(value), names))
 
-    return attrs.field(default="improved", validator=check)
+    return attrs.field(default=default, validator=check)
 
 
 # Fields of the policies with a confidence.

@@ -8,6 +8,7 @@ import pytest
 from naive import drifting
 from naive import kernels as naive_kernels
 from naive import policies as naive
+from naive.additive import AdditiveGP
 from naive.gp import GP
 
 import scalable_bandits as sb
@@ -271,9 +272,35 @@ BELIEVING = {
     "window-sample": _believing(FORGETTING["window"]),
 }
 
+
+def _groupwise(kernel, *lengthscales):
+    """Parts of an additive oracle, a kernel of each of two dimensions."""
+    return [(kernel(lengthscale), [k]) for k, lengthscale in enumerate(lengthscales)]
+
+
+# Problems whose function is a sum over dimensions for the oracle, too.
+ADDITIVE_PROBLEMS = {
+    "grid": PROBLEMS["grid"]._replace(oracle=_groupwise(naive_kernels.rbf, 0.2, 0.5)),
+    "points": PROBLEMS["points"]._replace(oracle=_groupwise(naive_kernels.matern32, 0.3, 0.3)),
+    "box": PROBLEMS["box"]._replace(
+        oracle=_groupwise(lambda scale: naive_kernels.scaled(2.0, naive_kernels.matern52(scale)), 0.4, 0.4)
+    ),
+}
+ADDITIVE = {
+    "additive": Case(sb.AddGPUCB, {"groups": [[0], [1]]}, coordinates=True),
+    "additive-groups": Case(
+        sb.AddGPUCB,
+        {"groups": [[0], [1]], "bound": "groups"},
+        index=lambda known: known.posterior.sum_of_bounds([naive.additive_width(known.t, 1)] * 2),
+        oracle=AdditiveGP,
+        coordinates=True,
+    ),
+    "additive-ts": Case(sb.AddGPTS, {"groups": [[0], [1]]}, coordinates=True),
+}
+
 EVERY_POLICY = {
     **{name: CASES[name] for name in CASES if name != "gpucb-2-scaled"}, **DRAWN, **PHASED, **FORGETTING,
-    **UNSURE, **REPEATING, **ARMS, **BELIEVING,
+    **UNSURE, **REPEATING, **ARMS, **BELIEVING, **ADDITIVE,
 }  # fmt: skip
 
 every_policy = pytest.mark.parametrize("name", EVERY_POLICY)

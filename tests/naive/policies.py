@@ -42,6 +42,11 @@ def irgpucb_width(t, size, seed):
     return sqrt(max(0, 2 * log(size / 2)) + np.random.Generator(stream).exponential(2.0))
 
 
+def additive_width(t, dimension):
+    """Kandasamy et al. 2015, in their program: sqrt of 0.2 d log(2 t)."""
+    return sqrt(0.2 * dimension * log(2 * t))
+
+
 def event_triggered_bound(t, std, noise, delta):
     """Brunzema et al. 2025: sqrt(rho) s + w, rho = 2 log(2 pi_t / delta), w^2 = 2 R^2 log(2 pi_t / delta)."""
     pi_t = pi**2 * t**2 / 6

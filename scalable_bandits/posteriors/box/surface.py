@@ -132,6 +132,11 @@ class Surface:
         mean, variance, _ = self._predict(x)
         return mean, variance
 
+    def summand(self, kernel: Kernel, dimensions: tuple[int, ...]) -> Surface:
+        """Return the posterior of one summand of f, a function of some dimensions with a kernel of these and mean 0."""
+        points = np.ascontiguousarray(self.points[:, dimensions])
+        return Surface(kernel, points, np.empty((0, 0)), self.weights, constant_mean(0.0), self._inverse)
+
     def solve(self, right: Floats) -> Floats:
         """Return (K + noise)^-1 right for a right-hand side (m,)."""
         return np.asarray(self._inverse.T @ (self._inverse @ right))
