@@ -61,6 +61,7 @@ CALLS = {
     "Points": (sb.Points, {"array": [[0.0], [1.0]]}, ()),
     "Arms": (sb.Arms, {"count": 2}, ()),
     **{name: (getattr(sb, name), {}, ()) for name in ("RBF", "Matern", "RationalQuadratic", "Periodic", "Linear")},
+    "SphericalLinear": (sb.SphericalLinear, {"bounds": [[0, 1]]}, ()),
     "Scaled": (sb.kernels.base.Scaled, {"kernel": KERNEL, "factor": 2.0}, ()),
     "Covariance": (sb.Covariance, {"matrix": np.eye(2)}, ()),
     "TemporalDecay": (sb.TemporalDecay, {"epsilon": 0.1}, ()),
@@ -194,6 +195,10 @@ INVALID = {  # values of the right kind, or nearly so
     "RationalQuadratic": {"lengthscale": BAD_LENGTHS, "alpha": BAD_SCALES},
     "Periodic": {"lengthscale": BAD_LENGTHS, "period": BAD_SCALES},
     "Linear": {"lengthscale": BAD_LENGTHS, "bias": (-1.0, NAN, INF)},
+    "SphericalLinear": {
+        "bounds": ([[1.0, 0.0]], [0.0, 1.0], [[0.0, NAN]]), "lengthscale": BAD_LENGTHS, "radius": BAD_SCALES,
+        "bias": (-1.0, NAN, INF),
+    },
     "Scaled": {"factor": BAD_SCALES},
     "Covariance": {"matrix": (
         [[1.0, 2.0], [2.0, 1.0]], [[-1.0]], [[1.0, 0.5], [0.4, 1.0]], np.ones((2, 3)), np.ones((0, 0)), np.ones(4),

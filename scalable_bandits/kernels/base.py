@@ -17,6 +17,8 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.specification import Specification
 
+MOST_FEATURES = 1024  # largest number of features of a product of kernels
+
 
 class Hyperparameter(NamedTuple):
     """Positive parameter of a kernel that can be learned from data."""
@@ -95,6 +97,37 @@ class Kernel(Specification):
         if self.stationary:
             return np.zeros_like(X)
         checks.refuse("kernel", self, "a kernel with a gradient: not a Covariance of arms")
+
+    # ---- features
+
+    def features(self, X: Floats) -> Floats | None:
+        """Return features (n, p) of the points X (n, d), so that K(X, Z) = features(X) features(Z)'.
+
+        None if the kernel has no finite number p of features that is the same for all points, or if a product has more
+        than 1,024 of them. Under such a kernel the function is linear, f(x) = m(x) + features(x)'w with w standard
+        normal, and the posterior is that of p weights (Rasmussen & Williams 2006, section 2.1.2).
+        """
+        return None
+
+    def feature_count(self, dimension: int) -> int:
+        """Return the number p of features at points of this dimension; 0 if `features` returns None."""
+        found = self.features(np.zeros((1, dimension)))
+        return 0 if found is None else found.shape[1]
+
+    def features_slope(self, X: Floats, weights: Floats) -> Floats:
+        """Return the gradients (n, d) of features(X[i])'weights[i] in the points X (n, d), for weights (n, p).
+
+        Raises ValueError if the kernel has no finite number of features.
+        """
+        checks.refuse("kernel", self, "a kernel of finitely many features")
+
+    def features_peak(self, weights: Floats, bounds: Floats) -> Floats | None:
+        """Return the points (k, d) of a box where features(x)'weights[i] is largest.
+
+        Weights are (k, p), bounds (d, 2). A coordinate of which the kernel is no function is NaN. Returns None if the
+        points are not known in closed form.
+        """
+        return None
 
     @property
     def hyperparameters(self) -> tuple[Hyperparameter, ...]:
@@ -263,6 +296,31 @@ class Sum(Combination):
     def diagonal_slope(self, X: Floats) -> Floats:
         return np.add.reduce([kernel.diagonal_slope(X) for kernel in self.kernels])
 
+    def features(self, X: Floats) -> Floats | None:
+        found = [kernel.features(X) for kernel in self.kernels]
+        return None if any(part is None for part in found) else np.hstack(found)  # type: ignore[arg-type]
+
+    def _parts_of(self, weights: Floats, dimension: int) -> Iterator[tuple[Kernel, Floats]]:
+        """Yield each kernel with its columns of weights (n, p)."""
+        counts = [kernel.feature_count(dimension) for kernel in self.kernels]
+        return zip(self.kernels, np.split(weights, np.cumsum(counts)[:-1], axis=1), strict=True)
+
+    def features_slope(self, X: Floats, weights: Floats) -> Floats:
+        return np.add.reduce([kernel.features_slope(X, own) for kernel, own in self._parts_of(weights, X.shape[1])])
+
+    def features_peak(self, weights: Floats, bounds: Floats) -> Floats | None:
+        """Return the points (k, d) of the parts' peaks for weights (k, p) and bounds (d, 2).
+
+        None if two parts are functions of the same coordinate.
+        """
+        out = np.full((len(weights), len(bounds)), np.nan)
+        for kernel, own in self._parts_of(weights, len(bounds)):
+            peak = kernel.features_peak(own, bounds)
+            if peak is None or not (np.isnan(out) | np.isnan(peak)).all():
+                return None
+            out = np.where(np.isnan(peak), out, peak)
+        return out
+
 
 @attrs.frozen
 class Product(Combination):
@@ -291,6 +349,28 @@ class Product(Combination):
         slopes = [kernel.diagonal_slope(X) for kernel in self.kernels]
         terms = [math.prod(diagonals[:i] + diagonals[i + 1 :], start=s) for i, s in enumerate(slopes)]
         return np.add.reduce(terms)
+
+    def features(self, X: Floats) -> Floats | None:
+        """Return all products (n, p) of a feature of each kernel at points X (n, d)."""
+        out = np.ones((len(X), 1))
+        for kernel in self.kernels:
+            part = kernel.features(X)
+            if part is None or out.shape[1] * part.shape[1] > MOST_FEATURES:
+                return None
+            out = (out[:, :, None] * part[:, None, :]).reshape(len(X), -1)
+        return out
+
+    def features_slope(self, X: Floats, weights: Floats) -> Floats:
+        *others, last = self.kernels
+        if not others:
+            return last.features_slope(X, weights)
+        first = Product(tuple(others))
+        left, right = first.features(X), last.features(X)
+        if left is None or right is None:
+            return super().features_slope(X, weights)
+        both = weights.reshape(len(X), left.shape[1], right.shape[1])
+        slope = first.features_slope(X, np.einsum("ijk,ik->ij", both, right))
+        return slope + last.features_slope(X, np.einsum("ijk,ij->ik", both, left))
 
 
 @attrs.frozen
@@ -329,6 +409,16 @@ class Scaled(Kernel):
     def diagonal_slope(self, X: Floats) -> Floats:
         return self.factor * self.kernel.diagonal_slope(X)
 
+    def features(self, X: Floats) -> Floats | None:
+        found = self.kernel.features(X)
+        return None if found is None else math.sqrt(self.factor) * found
+
+    def features_slope(self, X: Floats, weights: Floats) -> Floats:
+        return self.kernel.features_slope(X, math.sqrt(self.factor) * weights)
+
+    def features_peak(self, weights: Floats, bounds: Floats) -> Floats | None:
+        return self.kernel.features_peak(weights, bounds)
+
     def sensitivity(self, X: Floats, weights: Floats) -> Floats:
         scaled, covariances = self.factor * weights, np.empty_like(weights)
         self.kernel.fill(X, X, covariances)
@@ -336,7 +426,8 @@ class Scaled(Kernel):
         return np.append(covariances.sum(), self.kernel.sensitivity(X, scaled))
 
 
-def _lengthscales(value: Any) -> float | tuple[float, ...]:
+def to_lengthscales(value: Any) -> float | tuple[float, ...]:
+    """Convert one lengthscale, or one for each dimension; ValueError unless they are positive."""
     return checks.lengths("lengthscale", value)
 
 
@@ -358,7 +449,7 @@ class Lengthscaled(Kernel):
     learned: ClassVar[tuple[str, ...]] = ("lengthscale",)
     stationary: ClassVar[bool] = True
 
-    lengthscale: float | tuple[float, ...] = attrs.field(default=1.0, converter=_lengthscales)
+    lengthscale: float | tuple[float, ...] = attrs.field(default=1.0, converter=to_lengthscales)
 
     def diagonal(self, X: Floats) -> Floats:
         return np.ones(len(X))

@@ -102,6 +102,18 @@ class Linear(Lengthscaled):
         numba_kernels.inner_products_by_dimension(X, self.inverse(X.shape[1]), weights, sums)
         return np.append(self.by_lengthscale(-2.0 * sums), [self.bias * weights.sum()] if self.bias else [])
 
+    def features(self, X: Floats) -> Floats:
+        """Return X / lengthscale at points X (n, d), and the root of the bias unless it is 0: (n, p)."""
+        constant = [np.full((len(X), 1), np.sqrt(self.bias))] if self.bias else []
+        return np.hstack([X * self.inverse(X.shape[1]), *constant])
+
+    def features_slope(self, X: Floats, weights: Floats) -> Floats:
+        return weights[:, : X.shape[1]] * self.inverse(X.shape[1])
+
+    def features_peak(self, weights: Floats, bounds: Floats) -> Floats:
+        low, high = bounds.T
+        return np.where(weights[:, : len(bounds)] < 0.0, low, high)  # a corner
+
 
 @attrs.frozen
 class Constant(Kernel):
@@ -126,6 +138,15 @@ class Constant(Kernel):
 
     def slope(self, X: Floats, Z: Floats, weights: Floats, out: Floats) -> None:
         pass  # the gradient is 0
+
+    def features(self, X: Floats) -> Floats | None:
+        return np.ones((len(X), 1))
+
+    def features_slope(self, X: Floats, weights: Floats) -> Floats:
+        return np.zeros_like(X)
+
+    def features_peak(self, weights: Floats, bounds: Floats) -> Floats | None:
+        return np.full((len(weights), len(bounds)), np.nan)
 
 
 def _frozen_covariance(value: ArrayLike) -> Floats:
@@ -203,6 +224,9 @@ class TemporalDecay(Constant):
     """
 
     epsilon: float = attrs.field(converter=checks.to_float, validator=checks.fraction)
+
+    def features(self, X: Floats) -> None:
+        """Return None, whatever the points X (n, d): the weights change from round to round."""
 
     def between(self, t: ArrayLike, other: ArrayLike) -> Floats:
         """Compute the correlation of the function in rounds `t` with the function in rounds `other`, between 0 and 1.
@@ -324,6 +348,21 @@ class OnDimensions(Kernel):
 
     def sensitivity(self, X: Floats, weights: Floats) -> Floats:
         return self.kernel.sensitivity(self._part(X), weights)
+
+    def features(self, X: Floats) -> Floats | None:
+        return self.kernel.features(self._part(X))
+
+    def features_slope(self, X: Floats, weights: Floats) -> Floats:
+        out = np.zeros_like(X)
+        out[:, self.dimensions] = self.kernel.features_slope(self._part(X), weights)
+        return out
+
+    def features_peak(self, weights: Floats, bounds: Floats) -> Floats | None:
+        found, out = self.kernel.features_peak(weights, bounds[list(self.dimensions)]), None
+        if found is not None:
+            out = np.full((len(weights), len(bounds)), np.nan)
+            out[:, self.dimensions] = found
+        return out
 
 
 def with_categories(kernel: Kernel, unordered: Sequence[int], dimension: int) -> Kernel:

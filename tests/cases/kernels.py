@@ -52,6 +52,22 @@ KERNEL_CASES = {
     "constant": KernelCase(
         1.7 * sb.Constant() + 0.5 * sb.RBF(0.6), naive.total(naive.constant(1.7), naive.scaled(0.5, naive.rbf(0.6))), 2
     ),
+    "spherical": KernelCase(
+        sb.SphericalLinear([[-1.0, 1.0], [-0.5, 2.0]], [0.7, 2.0], radius=1.6, bias=0.4),
+        naive.spherical(((-1.0, 1.0), (-0.5, 2.0)), (0.7, 2.0), 1.6, 0.4),
+        2,
+    ),
+    "polynomial": KernelCase(
+        0.5 * sb.Constant()
+        + sb.OnDimensions(sb.Linear(bias=0.2) * sb.Linear(1.5, bias=1.0), [1])
+        + sb.Linear(0.8) * sb.SphericalLinear([[-1.0, 1.0]] * 2, bias=0.0),
+        naive.total(
+            naive.constant(0.5),
+            naive.on_dimensions(naive.product(naive.linear(bias=0.2), naive.linear(1.5, 1.0)), (1,)),
+            naive.product(naive.linear(0.8), naive.spherical(((-1.0, 1.0), (-1.0, 1.0)), 1.0, 2**0.5, 0.0)),
+        ),
+        2,
+    ),
     "covariance": KernelCase(sb.Covariance(_table()), naive.covariance(_table()), 1),
     "hamming": KernelCase(sb.Hamming([0.5, 2.0, 1.0]), naive.hamming((0.5, 2.0, 1.0)), 3, (0, 1, 2)),
     "mixed": KernelCase(

@@ -47,6 +47,16 @@ class TestEveryKernel:
         for z, found in zip(Z, case.kernel.diagonal_slope(Z), strict=True):
             assert_close(found, difference(lambda at: case.kernel.diagonal(at[None])[0], z, 1e-3))
 
+    def test_features_slope(self, case):
+        Z = case.points(5, seed=2)
+        if not (count := case.kernel.feature_count(case.dimension)):
+            with pytest.raises(ValueError, match="finitely many features"):
+                case.kernel.features_slope(Z, np.ones((5, 1)))
+            return
+        weights = np.random.default_rng(3).standard_normal((5, count))
+        for z, own, found in zip(Z, weights, case.kernel.features_slope(Z, weights), strict=True):
+            assert_close(found, difference(lambda at, own=own: case.kernel.features(at[None])[0] @ own, z, 1e-3))
+
     def test_hyperparameters(self, case):
         """Put in and read again; the kernel with its own is itself."""
         values = [p.value for p in case.kernel.hyperparameters]

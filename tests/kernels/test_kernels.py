@@ -46,6 +46,17 @@ class TestEveryKernel:
                 part = case.kernel.block(X[:rows], Z[5 : 5 + columns])
                 np.testing.assert_array_equal(part, whole[:rows, 5 : 5 + columns])
 
+    def test_features_have_the_covariances_as_inner_products(self, case, request):
+        X, Z = case.points(9, seed=3), case.points(40, seed=4)
+        found = case.kernel.features(X)
+        finite = request.node.callspec.id in {"linear", "spherical", "polynomial"}
+        assert (found is not None) == finite
+        assert (case.kernel.feature_count(case.dimension) > 0) == finite
+        if finite:
+            others = case.kernel.features(Z)
+            np.testing.assert_allclose(found @ others.T, case.kernel.block(X, Z), rtol=1e-12, atol=1e-14)
+            np.testing.assert_array_equal(case.kernel.features(Z[7:12]), others[7:12])
+
     def test_is_a_value(self, case):
         """JSON and pickles keep it, it cannot be changed, and no other is equal."""
         text = json.dumps(case.kernel.to_dict())
@@ -189,6 +200,43 @@ def test_a_lengthscale_for_each_dimension_fits_that_dimension_only(kernel):
     assert kernel.block(np.zeros((3, 2))).shape == (3, 3)
     with pytest.raises(ValueError, match="lengthscale: got"):
         kernel.block(np.zeros((3, 3)))
+
+
+PEAKED = {
+    "linear": KERNEL_CASES["linear"].kernel,
+    "spherical": KERNEL_CASES["spherical"].kernel,
+    "curved": sb.SphericalLinear([[-1.0, 1.0], [-0.5, 2.0]], radius=4.0, bias=0.0),
+    "sum": 0.3 * sb.OnDimensions(sb.SphericalLinear([[-1.0, 1.0]]), [1])
+    + 2.0 * sb.Constant()
+    + sb.OnDimensions(sb.Linear(0.7), [0]),
+}
+
+
+@pytest.mark.parametrize("kernel", PEAKED.values(), ids=PEAKED.keys())
+@pytest.mark.parametrize("bounds", [[[-1.0, 1.0], [-0.5, 2.0]], [[0.2, 0.9], [-0.3, -0.1]]], ids=["whole", "part"])
+def test_the_peak_of_a_sum_of_features_is_the_largest_value_on_a_fine_grid(kernel, bounds):
+    bounds = np.array(bounds)
+    weights = np.random.default_rng(2).standard_normal((60, kernel.feature_count(2)))
+    peaks = kernel.features_peak(weights, bounds)
+    assert ((bounds[:, 0] <= peaks) & (peaks <= bounds[:, 1])).all()
+    fine = sb.Grid(bounds, 101).points()
+    largest = (kernel.features(fine) @ weights.T).max(axis=0)
+    found = (kernel.features(peaks) * weights).sum(axis=1)
+    assert (found >= largest - 1e-12).all()
+    assert (found <= largest + 1e-2).all()
+
+
+def test_the_peak_is_not_known_where_two_parts_share_a_coordinate():
+    weights, bounds = np.ones((1, 3)), np.array([[0.0, 1.0]])
+    assert (sb.Linear() + sb.SphericalLinear(bounds, bias=0.0)).features_peak(weights, bounds) is None
+    assert (sb.Linear() * sb.Linear()).features_peak(weights[:, :1], bounds) is None
+
+
+def test_a_product_of_many_features_has_none():
+    linear = sb.Linear(bias=1.0)
+    assert (linear * linear).feature_count(31) == 1024
+    assert (linear * linear).feature_count(32) == 0
+    assert (linear * sb.TemporalDecay(0.1)).feature_count(1) == 0
 
 
 @pytest.mark.parametrize("arms", [[[12.0]], [[-1.0]], [[0.5]], [[0.0, 1.0]]])

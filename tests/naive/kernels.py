@@ -113,6 +113,20 @@ def constant(variance):
     return lambda x, z: variance
 
 
+def spherical(bounds, lengthscale=1.0, radius=1.0, bias=1.0):
+    """(bias + P(z)'P(z')) / (bias + 1), P(z) = (2 z, |z|^2 - 1) / (1 + |z|^2), |z| = radius at the corners."""
+    corner = math.sqrt(sum(((high - low) / 2 / _scale(lengthscale, i)) ** 2 for i, (low, high) in enumerate(bounds)))
+
+    def project(x):
+        z = [
+            (x[i] - (low + high) / 2) / _scale(lengthscale, i) * radius / corner for i, (low, high) in enumerate(bounds)
+        ]
+        squares = sum(each**2 for each in z)
+        return [*(2 * each / (1 + squares) for each in z), (squares - 1) / (1 + squares)]
+
+    return lambda x, z: (bias + sum(a * b for a, b in zip(project(x), project(z), strict=True))) / (bias + 1)
+
+
 def covariance(table):
     """table[i, j] at arm numbers i and j."""
     return lambda x, z: float(table[int(x[0]), int(z[0])])
