@@ -332,3 +332,30 @@ def rational_quadratic_shape(block, alpha):
             growth = math.log1p(u)
             slope = alpha * math.exp(-alpha * growth) * (u / (1.0 + u) - growth)
             block[i, j] = 0.0 if u == math.inf else slope
+
+
+@njit(cache=True, nogil=True)
+def spherical_peaks(weights, low, high, out):
+    """Set out[i] to the z in a box where (2 v'z + u (|z|^2 - 1)) / (|z|^2 + 1) is largest, (v, u) = weights[i]."""
+    d = low.shape[0]
+    for i in range(out.shape[0]):
+        u, best = weights[i, d], -np.inf
+        for k in range(d):
+            out[i, k] = min(max(0.0, low[k]), high[k])
+        for _ in range(100):  # converges faster than linearly
+            along, squares = 0.0, 0.0
+            for k in range(d):
+                along += weights[i, k] * out[i, k]
+                squares += out[i, k] * out[i, k]
+            quotient = (2.0 * along + u * (squares - 1.0)) / (squares + 1.0)
+            if not quotient > best + 1e-15 * abs(quotient):
+                break
+            best, bend = quotient, u - quotient
+            for k in range(d):
+                v = weights[i, k]
+                if bend < 0.0:
+                    out[i, k] = min(max(-v / bend, low[k]), high[k])
+                elif v * (high[k] - low[k]) + 0.5 * bend * (high[k] ** 2 - low[k] ** 2) < 0.0:
+                    out[i, k] = low[k]
+                else:
+                    out[i, k] = high[k]

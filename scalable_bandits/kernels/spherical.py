@@ -11,6 +11,7 @@ the radius is one over the root of the sigmoid, and at least 1.
 
 from __future__ import annotations
 
+import functools
 from typing import ClassVar
 
 import attrs
@@ -21,8 +22,6 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import _numba_kernels as numba_kernels
 from scalable_bandits.kernels.base import Lengthscaled, to_lengthscales
 from scalable_bandits.spaces.base import Bounds, frozen_bounds
-
-MOST_STEPS = 100  # of Dinkelbach's method, which converges faster than linearly
 
 
 @attrs.frozen
@@ -77,20 +76,18 @@ class SphericalLinear(Lengthscaled):
         """Variances of the constant part and of the rest, which sum to 1."""
         return self.bias / (1.0 + self.bias), 1.0 / (1.0 + self.bias)
 
-    @property
-    def _half(self) -> Floats:
-        """Squared distances (d,) of the corners from the centre, in lengthscales."""
+    @functools.cached_property
+    def _geometry(self) -> tuple[Floats, Floats, Floats]:
+        """Centre (d,) of the box, factors (d,) from x - centre to z, and shares (d,) of the dimensions in |z|^2."""
         low, high = np.array(self.bounds).T
-        return np.asarray((0.5 * (high - low) * self.inverse(len(low))) ** 2)
-
-    @property
-    def _scale(self) -> Floats:
-        """Factors (d,) from x - centre to z."""
-        return self.inverse(len(self.bounds)) * (self.radius / np.sqrt(self._half.sum()))
+        squared = (0.5 * (high - low) * self.inverse(len(low))) ** 2  # of the corners' distances, in lengthscales
+        scale = self.inverse(len(low)) * (self.radius / np.sqrt(squared.sum()))
+        return 0.5 * (low + high), scale, squared / squared.sum()
 
     def _flat(self, X: Floats) -> Floats:
         """Return z (n, d)."""
-        return np.asarray((X - np.array(self.bounds).mean(axis=1)) * self._scale)
+        centre, scale, _ = self._geometry
+        return np.asarray((X - centre) * scale)
 
     def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
         constant, rest = self._shares
@@ -101,17 +98,17 @@ class SphericalLinear(Lengthscaled):
         X, flat = _projected(self._flat(X)), self._flat(Z)
         pulls = np.zeros((len(flat), X.shape[1]))
         numba_kernels.slope_of_inner_products(X, pulls, np.full(X.shape[1], self._shares[1] ** 0.5), weights, pulls)
-        out += _pulled_back(flat, pulls) * self._scale
+        out += _pulled_back(flat, pulls) * self._geometry[1]
 
     def diagonal_slope(self, X: Floats) -> Floats:
         return np.zeros_like(X)
 
     def sensitivity(self, X: Floats, weights: Floats) -> Floats:
-        flat, rest, squared = self._flat(X), self._shares[1], self._half
+        flat, rest = self._flat(X), self._shares[1]
         projected = _projected(flat)
         pulls = weights @ projected
         by_z = (_pulled_back(flat, 2.0 * rest * pulls) * flat).sum(axis=0)  # by the logarithms of |z_k|
-        by_length = squared / squared.sum() * by_z.sum() - by_z
+        by_length = self._geometry[2] * by_z.sum() - by_z
         by_bias = rest * (1.0 - rest) * (weights.sum() - float((projected * pulls).sum()))
         return np.append(self.by_lengthscale(by_length), [by_z.sum(), *([by_bias] if self.bias else [])])
 
@@ -123,7 +120,7 @@ class SphericalLinear(Lengthscaled):
 
     def features_slope(self, X: Floats, weights: Floats) -> Floats:
         pulls = np.sqrt(self._shares[1]) * weights[:, : X.shape[1] + 1]
-        return np.asarray(_pulled_back(self._flat(X), pulls) * self._scale)
+        return np.asarray(_pulled_back(self._flat(X), pulls) * self._geometry[1])
 
     def features_peak(self, weights: Floats, bounds: Floats) -> Floats:
         """Return the points (k, d) of a box with bounds (d, 2) where features(x)'weights[i] is largest; weights (k, p).
@@ -132,23 +129,12 @@ class SphericalLinear(Lengthscaled):
         at least q where the numerator less q times the denominator is at least 0. The largest of these differences is
         found coordinate by coordinate.
         """
-        d = len(bounds)
-        v, u = weights[:, :d], weights[:, [d]]
+        centre, scale = self._geometry[:2]
         low, high = self._flat(np.ascontiguousarray(bounds.T))
-        z = np.clip(np.zeros_like(v), low, high)
-        quotient = np.full_like(u, -np.inf)
-        for _ in range(MOST_STEPS):
-            squares = (z * z).sum(axis=1, keepdims=True)
-            found = (2.0 * (v * z).sum(axis=1, keepdims=True) + u * (squares - 1.0)) / (squares + 1.0)
-            if not (found > quotient + 1e-15 * np.abs(found)).any():
-                break
-            quotient = np.maximum(quotient, found)
-            bend = u - quotient
-            ends = np.where(v * (high - low) + 0.5 * bend * (high**2 - low**2) < 0.0, low, high)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                z = np.where(bend < 0.0, np.clip(v / -bend, low, high), ends)
-        x = np.array(self.bounds).mean(axis=1) + z / self._scale
-        return np.where(z <= low, bounds[:, 0], np.where(z >= high, bounds[:, 1], np.clip(x, *bounds.T)))
+        z = np.empty((len(weights), len(bounds)))
+        numba_kernels.spherical_peaks(np.ascontiguousarray(weights), low, high, z)
+        x = np.clip(centre + z / scale, *bounds.T)
+        return np.where(z <= low, bounds[:, 0], np.where(z >= high, bounds[:, 1], x))  # the ends exactly
 
 
 def _projected(z: Floats) -> Floats:

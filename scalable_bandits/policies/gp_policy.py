@@ -94,10 +94,11 @@ class GaussianProcessPolicy(Policy):
         Prior mean, in units of y: a number, one for each candidate of a finite space (size,), or a function from points
         (k, d) to means (k,). If not given, 0, or without a kernel learned.
     engine
-        Name of the engine: "dense" (n x n covariance), "tiled" (for large spaces), "autoregressive" (for a
-        kernel times `TemporalDecay`), or "auto", by kernel and size. These are exact, and so is the engine of a whole
-        box, and of a grid that is not `enumerated`: on both the largest index is searched for.
-        "sketched" is approximate, for long runs on large spaces (Calandriello et al. 2019).
+        Name of the engine: "dense" (n x n covariance), "tiled" (for large spaces), "weights" (for kernels of few
+        `features`, at a cost that does not grow with the rounds), "autoregressive" (for a kernel times
+        `TemporalDecay`), or "auto", by kernel and size. These are exact, and so is the engine of a whole box, and of a
+        grid that is not `enumerated`: on both the largest index is searched for. "sketched" is approximate, for long
+        runs on large spaces (Calandriello et al. 2019).
     enumerated
         Largest number of candidates of a grid at all of which the index is computed. A larger grid is searched, as a
         box is: the index is climbed from the best of some thousand candidates, by steps and by gradients, and the
@@ -175,6 +176,8 @@ class GaussianProcessPolicy(Policy):
         super().__attrs_post_init__()
         self._prior_kernel.check(self.space.model_dimension)
         self.engine = self._checked_engine()
+        if (engine := find_engine(self.engine)) is not None:
+            engine.check_kernel(self._prior_kernel, self.space.model_dimension)
         if self.on is not None and (self.domain.whole_box or not self._engine_is_sharded()):
             allowed = f"None for the engine {self.engine!r}: an executor can hold tiles of the engine 'tiled'"
             checks.refuse("on", self.on, allowed)
@@ -225,7 +228,8 @@ class GaussianProcessPolicy(Policy):
         """Return the name of the engine, "auto" resolved."""
         if not self._engines:
             given = "tiled" if self.kernel is None and self.engine == "auto" else self.engine  # it is made in no time
-            return check_engine(given, self.domain.size, self._prior_kernel.epsilon)
+            features = 0 if self.on is not None else self._prior_kernel.feature_count(self.space.model_dimension)
+            return check_engine(given, self.domain.size, self._prior_kernel.epsilon, features=features)
         if self.engine not in ("auto", *self._engines):
             checks.refuse("engine", self.engine, " or ".join(map(repr, ("auto", *self._engines))))
         if self._prior_kernel.epsilon:

@@ -19,11 +19,14 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors import DenseEngine, Engine, PathwiseEngine, check_size, pending
 from scalable_bandits.posteriors.box.engine import BoxEngine
+from scalable_bandits.posteriors.box.queried import QueriedEngine
+from scalable_bandits.posteriors.box.surface import SearchSurface
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.models.search import BoxSearch
-from scalable_bandits.posteriors.registry import engine_names
+from scalable_bandits.posteriors.registry import LEAST_RATIO, engine_names
 from scalable_bandits.posteriors.sampling.features import Features, quadrature_features, random_features
 from scalable_bandits.posteriors.sampling.pathwise import draw_path
+from scalable_bandits.posteriors.weights.box import WeightsBoxEngine
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Mask
 
@@ -36,8 +39,9 @@ class SamplePathPolicy(GaussianProcessPolicy):
     ----------
     samples
         Kind of draws: "exact" for joint draws of all candidates, up to 20,000 of them; "pathwise" for sample paths of
-        stationary kernels, for millions of candidates and for whole boxes; "auto" by space and size. Exact draws and
-        kernels that are not stationary replace a box by `candidates` Sobol points (1024 by default).
+        stationary kernels, for millions of candidates and for whole boxes; "auto" by space and size. Draws under a
+        kernel of few `features` are exact on millions of candidates and on whole boxes. Else exact draws and kernels
+        that are not stationary replace a box by `candidates` Sobol points (1024 by default).
     features
         Number of frequencies of a sample path.
     basis
@@ -58,9 +62,16 @@ class SamplePathPolicy(GaussianProcessPolicy):
     features: int = attrs.field(default=512, converter=checks.to_int, validator=checks.whole(1))
     basis: str = attrs.field(default="fourier", validator=checks.one_of(("fourier", "quadrature")))
 
+    @property
+    def _feature_count(self) -> int:
+        """Number of features of the kernel, by whose weights draws are exact, also of a whole box; 0 without them."""
+        pathwise = self.engine == "pathwise" or self.samples == "pathwise"
+        return 0 if pathwise else self._prior_kernel.feature_count(self.space.model_dimension)
+
     def _takes_whole_boxes(self) -> bool:
-        pathwise = self.engine in ("auto", "pathwise") and self.samples != "exact"
-        return super()._takes_whole_boxes() and pathwise and self._prior_kernel.stationary
+        pathwise = self.engine in ("auto", "pathwise") and self.samples != "exact" and self._prior_kernel.stationary
+        weights = self.engine in ("auto", "weights") and self._feature_count
+        return super()._takes_whole_boxes() and bool(pathwise or weights)
 
     def _checked_engine(self) -> str:
         forgets, size = bool(self._prior_kernel.epsilon), self.domain.size
@@ -78,7 +89,8 @@ class SamplePathPolicy(GaussianProcessPolicy):
         if not forgets and self.engine == "auto":
             large = self.domain.whole_box or size > DenseEngine.limit
             pathwise = self.samples == "pathwise" or (self.samples == "auto" and large)
-            self.engine = "pathwise" if pathwise else "dense"
+            weights = self._feature_count and (large or LEAST_RATIO * self._feature_count <= size)
+            self.engine = "weights" if weights else "pathwise" if pathwise else "dense"
         if self.engine != "pathwise":
             return super()._checked_engine()
         check_size("pathwise", size, PathwiseEngine.limit)
@@ -114,8 +126,8 @@ class SamplePathPolicy(GaussianProcessPolicy):
             path = engine.path(rng, width, np.array(numbers, dtype=np.int64), self.model.regularization)
             candidate = engine.highest(path, self._salt, allowed)
             return candidate, float(engine.values(path, np.array([candidate]))[0])
-        if isinstance(engine, BoxEngine):
-            return self._highest_of_box(engine, width, rng)
+        if isinstance(engine, QueriedEngine):
+            return self._highest_of_box(engine, width, rng, allowed)
         deviation = engine.draw(rng)
         if numbers:
             columns, covariance = self.model.pending_covariance(numbers)
@@ -124,12 +136,19 @@ class SamplePathPolicy(GaussianProcessPolicy):
             deviation = deviation - np.linalg.solve(covariance, deviation[points] + noise) @ columns
         return choose(engine.mean() + width * deviation, self._salt, allowed)
 
-    def _highest_of_box(self, engine: BoxEngine, width: float, rng: np.random.Generator) -> tuple[Floats, float]:
-        pending_points = self.domain.coordinates(self._pending.numbers)
-        features = self._prior_features(self.present_kernel)
-        path = draw_path(engine, features, width, pending_points, self.model.regularization, rng)
+    def _highest_of_box(
+        self, engine: QueriedEngine, width: float, rng: np.random.Generator, allowed: Mask | None
+    ) -> tuple[Floats, float]:
+        pending_points, noise_variance = self.domain.coordinates(self._pending.numbers), self.model.regularization
+        path: SearchSurface
+        if isinstance(engine, WeightsBoxEngine):
+            path = engine.path(rng, width, pending_points, noise_variance)
+        else:
+            assert isinstance(engine, BoxEngine)
+            features = self._prior_features(self.present_kernel)
+            path = draw_path(engine, features, width, pending_points, noise_variance, rng)
         near = np.concatenate([self.model.queried.nonzero()[0], np.array(self._pending.numbers, dtype=np.int64)])
         search = self.model.search
         assert isinstance(search, BoxSearch)
-        top = search.top_of_path(self.model, path, near, (self.seed, self.round))
+        top = search.top_of_path(self.model, path, near, (self.seed, self.round), allowed)
         return top.x, top.value

@@ -20,3 +20,4 @@ from scalable_bandits.posteriors.sampling.pathwise import PathwiseEngine as Path
 from scalable_bandits.posteriors.sketched.engine import SketchedEngine as SketchedEngine
 from scalable_bandits.posteriors.state import State as State
 from scalable_bandits.posteriors.tiled.engine import TiledEngine as TiledEngine
+from scalable_bandits.posteriors.weights.engine import WeightsEngine as WeightsEngine

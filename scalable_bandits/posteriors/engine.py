@@ -92,6 +92,10 @@ class Engine(Stateful, ABC):
         """
         return cls(kernel, points, prior_mean)
 
+    @classmethod
+    def check_kernel(cls, kernel: Kernel, dimension: int) -> None:
+        """Raise ValueError if the engine does not take the kernel at points of this dimension."""
+
     def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats):
         self.kernel = kernel
         self.points = points

@@ -12,9 +12,11 @@ from scalable_bandits.posteriors.exact.dense import DenseEngine
 from scalable_bandits.posteriors.forgetting.kalman import KalmanEngine
 from scalable_bandits.posteriors.sketched.engine import SketchedEngine
 from scalable_bandits.posteriors.tiled.engine import TiledEngine
+from scalable_bandits.posteriors.weights.engine import WeightsEngine
 from scalable_bandits.specification import nearest
 
 AUTO = "auto"
+LEAST_RATIO = 4  # of candidates to features, from which on weights are cheaper than a covariance of all candidates
 DENSE_LIMIT = 6_000  # number of candidates; at 4,900 the dense engine was still twice as fast (benchmarks, "engines")
 
 _engines: dict[str, type[Engine]] = {}
@@ -48,6 +50,7 @@ register_engine("dense", DenseEngine)
 register_engine("tiled", TiledEngine)
 register_engine("sketched", SketchedEngine)
 register_engine("autoregressive", KalmanEngine)
+register_engine("weights", WeightsEngine)
 
 
 def find_engine(name: str) -> type[Engine] | None:
@@ -79,7 +82,7 @@ def engine_class(name: str) -> type[Engine]:
     return _engines[name]
 
 
-def check_engine(name: str, size: int, epsilon: float = 0.0, exact: bool = False) -> str:
+def check_engine(name: str, size: int, epsilon: float = 0.0, exact: bool = False, features: int = 0) -> str:
     """Resolve the name of an engine for a space and a kernel.
 
     Parameters
@@ -92,6 +95,9 @@ def check_engine(name: str, size: int, epsilon: float = 0.0, exact: bool = False
         Rate at which the kernel forgets (`TemporalDecay`); 0 for a function that does not change.
     exact
         Whether the engine has to be exact.
+    features
+        Number of features of the kernel (`Kernel.feature_count`), for which "auto" takes the engine "weights" if there
+        are four candidates to a feature; 0 if it is not finite, or for another engine.
 
     Returns
     -------
@@ -105,7 +111,8 @@ def check_engine(name: str, size: int, epsilon: float = 0.0, exact: bool = False
         required.
     """
     if name == AUTO:
-        name = "autoregressive" if epsilon else "dense" if size <= DENSE_LIMIT else "tiled"
+        usual = "weights" if 0 < LEAST_RATIO * features <= size else "dense" if size <= DENSE_LIMIT else "tiled"
+        name = "autoregressive" if epsilon else usual
     engine = engine_class(name)
     if epsilon and not engine.forgets:
         checks.refuse(
@@ -174,7 +181,9 @@ def make_engine(
     Raises
     ------
     ValueError
-        If `check_engine` raises it.
+        If `check_engine` raises it, or the engine does not take the kernel.
     """
-    kind = engine_class(check_engine(name, len(points), kernel.epsilon))
+    features = kernel.feature_count(points.shape[1])
+    kind = engine_class(check_engine(name, len(points), kernel.epsilon, features=features))
+    kind.check_kernel(kernel, points.shape[1])
     return kind.build(kernel, points, prior_mean, options or EngineOptions())

@@ -13,12 +13,24 @@ from naive.normals import impulse_responses
 
 import scalable_bandits as sb
 from scalable_bandits.formulas.acquisition import ExpectedImprovement, ProbabilityOfImprovement, UpperConfidence
-from scalable_bandits.posteriors import DenseEngine, TiledEngine, make_engine
+from scalable_bandits.posteriors import DenseEngine, TiledEngine, WeightsEngine, make_engine
 from scalable_bandits.posteriors.registry import DENSE_LIMIT
 
 pytestmark = pytest.mark.usefixtures("small_tiles")
 
-ENGINES = {"dense": DenseEngine, "tiled": TiledEngine}
+ENGINES = {"dense": DenseEngine, "tiled": TiledEngine, "weights": WeightsEngine}
+FEATURED = [name for name, case in KERNEL_CASES.items() if case.kernel.feature_count(case.dimension)]
+LINEAR, NAIVE_LINEAR = sb.Linear(0.7, bias=0.5), naive.linear(0.7, 0.5)
+QUARTIC = LINEAR * LINEAR * LINEAR * LINEAR
+SPHERICAL, NAIVE_SPHERICAL = sb.SphericalLinear([[-1, 1]] * 2), naive.spherical([[-1, 1]] * 2, radius=2**0.5)
+NAIVE_QUARTIC = naive.product(*[NAIVE_LINEAR] * 4)
+
+
+def fitting(engine, kernel, oracle):
+    """A kernel and its oracle, or those of polynomials for an engine of features."""
+    return (QUARTIC, NAIVE_QUARTIC) if engine is WeightsEngine else (kernel, oracle)
+
+
 every_engine = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES.keys())
 
 
@@ -55,40 +67,44 @@ def grams():
     return gram
 
 
+@pytest.mark.parametrize("prior", ["zero", "nonzero"])
+@pytest.mark.parametrize(
+    ("engine", "name"),
+    [(engine, name) for engine in ENGINES for name in (FEATURED if engine == "weights" else KERNEL_CASES)],
+)
+@pytest.mark.sampled(20)
+def test_posterior_is_the_refit_after_every_25_of_300_rounds(engine, name, prior, grams):
+    case = KERNEL_CASES[name]
+    points = case.points(SIZE)
+    means = np.zeros(SIZE) if prior == "zero" else 1.0 + np.cos(np.arange(SIZE))
+    gp = GP(case.oracle, points, means, grams(name))
+    tested = ENGINES[engine](case.kernel, points, means)
+    assert_posterior(tested, gp)
+    some = np.array([3, 77, 3, 150])
+    for t, (candidate, y, noise) in enumerate(Observations(SIZE, ROUNDS, seed=1), start=1):
+        if t % 3 == 0:  # some points are the engine's own choice, so that columns computed ahead are played
+            candidate, _ = tested.argmax(UpperConfidence(0.1), salt=t)
+        tested.observe(candidate, y, noise)
+        gp.observe(candidate, y, noise)
+        if t % 25 == 0:
+            assert_posterior(tested, gp)
+            _, covariance = gp.mean_covariance()
+            np.testing.assert_allclose(tested.columns(some), covariance[some], rtol=0, atol=1e-8)
+            mean, variance = tested.at(some)
+            np.testing.assert_array_equal(mean, tested.mean()[some])
+            np.testing.assert_array_equal(variance, tested.variance()[some])
+
+
 @every_engine
 class TestConformance:
     """What every engine owes, whatever the kernel."""
-
-    @pytest.mark.parametrize("prior", ["zero", "nonzero"])
-    @pytest.mark.parametrize("name", KERNEL_CASES)
-    @pytest.mark.sampled(20)
-    def test_posterior_is_the_refit_after_every_25_of_300_rounds(self, engine, name, prior, grams):
-        case = KERNEL_CASES[name]
-        points = case.points(SIZE)
-        means = np.zeros(SIZE) if prior == "zero" else 1.0 + np.cos(np.arange(SIZE))
-        gp = GP(case.oracle, points, means, grams(name))
-        tested = engine(case.kernel, points, means)
-        assert_posterior(tested, gp)
-        some = np.array([3, 77, 3, 150])
-        for t, (candidate, y, noise) in enumerate(Observations(SIZE, ROUNDS, seed=1), start=1):
-            if t % 3 == 0:  # some points are the engine's own choice, so that columns computed ahead are played
-                candidate, _ = tested.argmax(UpperConfidence(0.1), salt=t)
-            tested.observe(candidate, y, noise)
-            gp.observe(candidate, y, noise)
-            if t % 25 == 0:
-                assert_posterior(tested, gp)
-                _, covariance = gp.mean_covariance()
-                np.testing.assert_allclose(tested.columns(some), covariance[some], rtol=0, atol=1e-8)
-                mean, variance = tested.at(some)
-                np.testing.assert_array_equal(mean, tested.mean()[some])
-                np.testing.assert_array_equal(variance, tested.variance()[some])
 
     def test_the_largest_index_is_the_brute_force_one(self, engine):
         """For every acquisition, availability set and reduction, at any time."""
         rng = np.random.default_rng(2)
         points = rng.random((400, 2))
-        gp = GP(naive.rbf(0.15), points)
-        tested = engine(sb.RBF(0.15), points, np.zeros(400))
+        kernel, oracle = fitting(engine, sb.RBF(0.15), naive.rbf(0.15))
+        gp, tested = GP(oracle, points), engine(kernel, points, np.zeros(400))
         truth = np.sin(6 * points[:, 0]) * np.cos(5 * points[:, 1])
         for t in range(100):
             mean, variance = gp.mean_variance()
@@ -122,7 +138,8 @@ class TestConformance:
 
     def test_goes_on_from_its_state_to_the_last_bit(self, engine):
         points = np.random.default_rng(4).random((SIZE, 2))
-        straight, restored = (engine(sb.Matern(0.3), points, np.ones(SIZE)) for _ in range(2))
+        kernel, _ = fitting(engine, sb.Matern(0.3), None)
+        straight, restored = (engine(kernel, points, np.ones(SIZE)) for _ in range(2))
         for t, (candidate, y, noise) in enumerate(Observations(SIZE, 90, seed=5)):
             if t == 50:
                 restored.restore({name: np.array(held) for name, held in straight.state().items()})
@@ -137,8 +154,8 @@ class TestConformance:
     def test_an_outlier_far_away(self, engine):
         """A mean that moves by more than ever before still moves everywhere."""
         points = np.linspace(0, 1, 640)[:, None]
-        gp = GP(naive.matern32(0.3), points)
-        tested = engine(sb.Matern(0.3, nu=1.5), points, np.zeros(640))
+        kernel, oracle = fitting(engine, sb.Matern(0.3, nu=1.5), naive.matern32(0.3))
+        gp, tested = GP(oracle, points), engine(kernel, points, np.zeros(640))
         for _ in range(100):
             chosen, _ = tested.argmax(UpperConfidence(0.05), 0)
             y = float(np.sin(5 * points[chosen, 0]))
@@ -156,7 +173,7 @@ class TestConformance:
 
     @given(data=st.data())
     def test_any_kernel_any_points_any_observations(self, engine, data):
-        case = data.draw(st.sampled_from(list(KERNEL_CASES.values())))
+        case = KERNEL_CASES[data.draw(st.sampled_from(FEATURED if engine is WeightsEngine else list(KERNEL_CASES)))]
         size = data.draw(st.integers(1, 90))
         points = case.points(size, seed=data.draw(st.integers(0, 100)))
         prior = data.draw(st.sampled_from([0.0, -1.5]))
@@ -182,7 +199,10 @@ class TestConformance:
         rng = np.random.default_rng(3)
         factor = rng.standard_normal((arms, arms))
         matrix = factor @ factor.T / arms
-        tested = engine(sb.Covariance(matrix), np.arange(arms, dtype=float)[:, None], np.full(arms, 0.5))
+        kernel, points = sb.Covariance(matrix), np.arange(arms, dtype=float)[:, None]
+        if engine is WeightsEngine:
+            kernel, points = sb.Linear(np.sqrt(arms)), factor
+        tested = engine(kernel, points, np.full(arms, 0.5))
         gp = GP(naive.covariance(matrix), np.arange(arms)[:, None], 0.5, gram=matrix)
         played = np.minimum(rng.geometric(3 / arms, 30_000) - 1, arms - 1)
         values = rng.standard_normal(arms)[played] + rng.standard_normal(30_000)
@@ -192,7 +212,7 @@ class TestConformance:
         assert_posterior(tested, gp.collapsed())
 
 
-# ---- both engines together
+# ---- engines together
 
 
 POLICIES = {
@@ -284,14 +304,19 @@ def lowbias32(candidate, salt):
     return h ^ (h >> 16)
 
 
+TIED = {"rbf": (sb.RBF(0.3), naive.rbf(0.3)), "spherical": (SPHERICAL, NAIVE_SPHERICAL)}
+
+
+@pytest.mark.parametrize("kernel", TIED)
 @pytest.mark.parametrize("salt", [0, 1, 12345, 2**63 - 1, 2**64 - 1])
 @pytest.mark.sampled(3)
-def test_ties_fall_to_the_smallest_hash_in_both_engines(salt):
+def test_ties_fall_to_the_smallest_hash_in_every_engine(salt, kernel):
     """On a symmetric grid all candidates are tied at first, then mirror images are."""
     grid = sb.Grid([[-1, 1], [-1, 1]], 15)
     points = grid.points()
-    engines = [kind(sb.RBF(0.3), points, np.zeros(225)) for kind in ENGINES.values()]
-    gp = GP(naive.rbf(0.3), points)
+    kinds = ENGINES.values() if kernel == "spherical" else (DenseEngine, TiledEngine)
+    engines = [kind(TIED[kernel][0], points, np.zeros(225)) for kind in kinds]
+    gp = GP(TIED[kernel][1], points)
     allowed = np.arange(225) % 5 != 0
     for t in range(40):
         mean, variance = gp.mean_variance()
@@ -319,12 +344,18 @@ def test_seeds_spread_their_choice_over_tied_candidates():
 # ---- draws
 
 
-@pytest.mark.parametrize("name", ["rbf", "matern-1.5", "linear", "covariance", "product"])
-def test_draws_are_the_linear_map_of_normals_with_the_posterior_covariance(name, grams):
+@pytest.mark.parametrize(
+    ("engine", "name"),
+    [
+        *(("dense", name) for name in ("rbf", "matern-1.5", "linear", "covariance", "product")),
+        *(("weights", name) for name in FEATURED),
+    ],
+)
+def test_draws_are_the_linear_map_of_normals_with_the_posterior_covariance(engine, name, grams):
     """Exactly: the responses a_j to a one among zeros give sum over j of a_j a_j' = covariance, of full rank or not."""
     case = KERNEL_CASES[name]
     points = case.points(SIZE)
-    gp, engine = GP(case.oracle, points, gram=grams(name)), DenseEngine(case.kernel, points, np.zeros(SIZE))
+    gp, engine = GP(case.oracle, points, gram=grams(name)), ENGINES[engine](case.kernel, points, np.zeros(SIZE))
     for t, (candidate, y, noise) in enumerate(Observations(SIZE, 150, seed=12)):
         if t in (0, 1, 20, 30, 149):
             A = impulse_responses(engine.draw)
@@ -351,6 +382,10 @@ def test_engines_by_name_and_size():
     points = np.zeros((5, 1))
     assert isinstance(make_engine("auto", sb.RBF(), points, np.zeros(5)), DenseEngine)
     assert isinstance(make_engine("tiled", sb.RBF(), points, np.zeros(5)), TiledEngine)
+    assert isinstance(make_engine("auto", sb.Linear(), points, np.zeros(5)), WeightsEngine)
+    assert isinstance(make_engine("auto", sb.Linear(bias=1.0), points, np.zeros(5)), DenseEngine)  # 2 features of 5
+    with pytest.raises(ValueError, match=r"kernel: got RBF.*features.*, for the engine 'weights'"):
+        sb.IGPUCB(sb.Grid([[0, 1]], 5), sb.RBF(), engine="weights")
     beyond = DENSE_LIMIT + 1
     assert isinstance(make_engine("auto", sb.RBF(), np.zeros((beyond, 1)), np.zeros(beyond)), TiledEngine)
     with pytest.raises(ValueError, match="engine: got 'dens'"):

@@ -13,17 +13,15 @@ from scipy.linalg import cho_solve, solve_triangular
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
+from scalable_bandits.posteriors.box.queried import QueriedEngine
 from scalable_bandits.posteriors.box.surface import PriorMean, Surface, appended, inverse_factor
-from scalable_bandits.posteriors.engine import OnDemandEngine
 from scalable_bandits.posteriors.regression import covariances, grown, positive_factor
 from scalable_bandits.posteriors.state import State, StateEntry, array, value
 from scalable_bandits.spaces import Indices
 
 
-class BoxEngine(OnDemandEngine):
-    """Exact posterior of a whole box; `argmax` is over the numbered points, not over the box.
-
-    Candidates are rows of `points`, which the owner replaces by a longer array before it uses new numbers.
+class BoxEngine(QueriedEngine):
+    """Exact posterior of a whole box.
 
     Parameters
     ----------
@@ -133,18 +131,6 @@ class BoxEngine(OnDemandEngine):
     def surface(
         self, pending: Floats | None = None, noise_variances: float | Floats = 0.0, values: Floats | None = None
     ) -> Surface:
-        """Return the posterior as a function of x.
-
-        Parameters
-        ----------
-        pending
-            Pending points (q, d), treated as observed.
-        noise_variances
-            Noise variance of the pending points, one number or (q,), in squared units of y.
-        values
-            Values (p,) of the first pending points, in units of y; the others, or all for None, have their posterior
-            means, which lower variances and keep means (Desautels, Krause & Burdick 2014).
-        """
         m = len(self._slots)
         if self._surface is None:
             residuals = self._sums[:m, 1] / self._sums[:m, 0] - self._prior_mean.values(self._x[:m])
@@ -175,14 +161,7 @@ class BoxEngine(OnDemandEngine):
         residuals = averages - self._prior_mean.values(every[:known])
         return np.asarray(cho_solve((factor[:known, :known], True), residuals, check_finite=False))
 
-    def at(self, candidates: Indices) -> tuple[Floats, Floats]:
-        return self.surface().predict(self.points[candidates])
-
-    def columns(self, candidates: Indices) -> Floats:
-        return self.covariance(self.points[candidates], self.points)
-
     def covariance(self, x: Floats, other: Floats) -> Floats:
-        """Return the posterior covariances (k, j) of f at points x (k, d) and at other ones (j, d)."""
         m = len(self._slots)
         rows, columns = covariances(self.kernel, self._x[:m], x), covariances(self.kernel, self._x[:m], other)
         solved = self._solve(m, self._solve(m, rows), transposed=True)

@@ -14,21 +14,20 @@ from scipy.linalg import solve_triangular
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
+from scalable_bandits.posteriors.box.queried import QueriedEngine
 from scalable_bandits.posteriors.box.surface import PriorMean, Surface
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
-from scalable_bandits.posteriors.engine import OnDemandEngine
 from scalable_bandits.posteriors.regression import covariances, positive_factor
 from scalable_bandits.posteriors.sketched.sketch import compressed, drawn, independent
 from scalable_bandits.posteriors.state import State, StateEntry, arrays, group, member, number
 from scalable_bandits.posteriors.tiled.ordering import spatial_order
 from scalable_bandits.randomness import generator
-from scalable_bandits.spaces import Indices
 
 LEAST = 32  # number of points observed since a sketch before another is drawn
 
 
-class QueriedSketch(OnDemandEngine):
-    """Approximate posterior of a whole box or a large grid; `argmax` is over the numbered points.
+class QueriedSketch(QueriedEngine):
+    """Approximate posterior of a whole box or a large grid.
 
     Parameters
     ----------
@@ -80,7 +79,6 @@ class QueriedSketch(OnDemandEngine):
     def surface(
         self, pending: Floats | None = None, noise_variances: float | Floats = 0.0, values: Floats | None = None
     ) -> Surface:
-        """Return the posterior as a function of x; arguments as for `BoxEngine.surface`."""
         numbers, averages, noise = self._recent.collapsed()
         x = self.points[numbers]
         residuals = averages - self._prior_mean.values(x)
@@ -116,14 +114,7 @@ class QueriedSketch(OnDemandEngine):
         """Points (m, d) of the last sketch."""
         return self._dictionary
 
-    def at(self, candidates: Indices) -> tuple[Floats, Floats]:
-        return self.surface().predict(self.points[candidates])
-
-    def columns(self, candidates: Indices) -> Floats:
-        return self.covariance(self.points[candidates], self.points)
-
     def covariance(self, x: Floats, other: Floats) -> Floats:
-        """Return the posterior covariances (k, j) of f at points x (k, d) and at other ones (j, d)."""
         return self.surface().covariance(x, other)
 
     # ---- state

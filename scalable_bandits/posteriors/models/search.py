@@ -21,15 +21,16 @@ from scalable_bandits.posteriors.box.maximization import (
     maximize_over_box,
     promising,
 )
+from scalable_bandits.posteriors.box.queried import QueriedEngine
 from scalable_bandits.posteriors.box.settings import top_of_settings
 from scalable_bandits.posteriors.box.sketched import QueriedSketch
-from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex, Surface, constant_mean, differenced
+from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex, constant_mean, differenced
 from scalable_bandits.posteriors.engine import Acquisition, Engine, choose
 from scalable_bandits.posteriors.models.model import CANDIDATES, MEAN, NO_POINTS, Candidates, Model, Query
 from scalable_bandits.posteriors.pending import Draws, distinct, drawn
-from scalable_bandits.posteriors.sampling.pathwise import PathSurface
+from scalable_bandits.posteriors.weights.box import WeightsBoxEngine, top_of_weights
 from scalable_bandits.randomness import derived_seed
-from scalable_bandits.spaces import Domain, Grid, Indices, SearchSpace
+from scalable_bandits.spaces import Domain, Grid, Indices, Mask, SearchSpace
 from scalable_bandits.spaces.finite import MOST_ENUMERATED, counted
 
 FEW_ALLOWED = 20_000  # number of candidates of a mask up to which each of them is looked at
@@ -51,20 +52,22 @@ class BoxSearch(Candidates):
     Parameters
     ----------
     sketch
-        Settings of a sketched engine of queried points; None for the exact one.
+        Settings of a sketched engine of queried points; None for an exact one.
     """
 
     def __init__(self, sketch: Sketch | None = None):
         self._sketch = sketch
 
-    def engine(self, model: Model) -> BoxEngine | QueriedSketch:
+    def engine(self, model: Model) -> QueriedEngine:
         bounds, constant = _bounds(model), model.constant_mean
         mean = differenced(model.prior_mean, bounds) if constant is None else constant_mean(constant)
-        engine: BoxEngine | QueriedSketch
-        if self._sketch is None:
-            engine = BoxEngine(model.kernel, len(bounds), mean, appends=model.appends)
-        else:
+        engine: QueriedEngine
+        if self._sketch is not None:
             engine = QueriedSketch(model.kernel, len(bounds), mean, *self._sketch)
+        elif model.kernel.feature_count(len(bounds)):
+            engine = WeightsBoxEngine(model.kernel, len(bounds), mean)
+        else:
+            engine = BoxEngine(model.kernel, len(bounds), mean, appends=model.appends)
         engine.points = self._points(model)
         return engine
 
@@ -93,23 +96,31 @@ class BoxSearch(Candidates):
         return top.x, top.value
 
     @one_thread
-    def top_of_path(self, model: Model, path: PathSurface, near: Indices, key: tuple[int, int]) -> Top:
-        """Return the maximum of a sample path, searched also near the points with numbers `near` (k,)."""
-        return self._top(model, path, MEAN, near, key, PATH_SIZES)
+    def top_of_path(
+        self, model: Model, path: SearchSurface, near: Indices, key: tuple[int, int], allowed: Mask | None = None
+    ) -> Top:
+        """Return the maximum of a sample path, searched also near the points with numbers `near` (k,).
+
+        Of a grid with numbered candidates, `allowed` is a mask (n,) of those to choose from.
+        """
+        return self._top(model, path, MEAN, near, key, PATH_SIZES, allowed=allowed)
 
     def _top(
         self, model: Model, surface: SearchSurface, index: SmoothIndex, near: Indices, key: tuple[int, int],
-        sizes: Sizes, settled: Indices = NO_POINTS,
+        sizes: Sizes, settled: Indices = NO_POINTS, allowed: Mask | None = None,
     ) -> Top:  # fmt: skip
         domain, space, scan = model.domain, model.domain.space, SETTINGS[model.effort]
         if space.lattice is not None:
-            grid = cast(Grid, space)
-            return top_of_grid(surface, index, grid, domain.points(near), key, scan, without=domain.points(settled))
+            points, without = domain.points(near), domain.points(settled)
+            return top_of_grid(surface, index, cast(Grid, space), points, key, scan, allowed, without)
         if isinstance(space, SearchSpace) and not space.smooth:
             return top_of_settings(surface, index, space, domain.points(near), key, scan, domain.points(settled))
-        points, seed = domain.coordinates(near), derived_seed(key[0], "box", key[1])
-        likely = points[promising(surface, index, points, sizes.likely)]
-        top = maximize_over_box(surface, index, _bounds(model), seed, likely, sizes)
+        seed = derived_seed(key[0], "box", key[1])
+        top = top_of_weights(surface, index, _bounds(model), seed)
+        if top is None:
+            points = domain.coordinates(near)
+            likely = points[promising(surface, index, points, sizes.likely)]
+            top = maximize_over_box(surface, index, _bounds(model), seed, likely, sizes)
         return top._replace(x=space.decode(top.x[None])[0]) if isinstance(space, SearchSpace) else top
 
 
@@ -140,7 +151,7 @@ class GridSearch(BoxSearch):
     def draw(self, model: Model, pending: Sequence[int], key: tuple[int, int]) -> Draws:
         points, counts = distinct(pending)
         engine, x = model.engine, model.domain.coordinates(points)
-        assert isinstance(engine, BoxEngine | QueriedSketch)
+        assert isinstance(engine, QueriedEngine)
         among = engine.covariance(x, x)  # the changes of the means elsewhere follow from the values (`surface_of`)
         return drawn(engine, pending, among, among + np.diag(model.regularization / counts), key)
 
@@ -158,10 +169,10 @@ def _near(model: Model, draws: Draws | None) -> Indices:
     return near if draws is None else np.concatenate([near, draws.points])
 
 
-def surface_of(model: Model, query: Query) -> Surface:
+def surface_of(model: Model, query: Query) -> SearchSurface:
     """Return the posterior given pending points, of which the first have drawn values, if any have."""
     engine, noise, draws = model.engine, model.regularization, query.draws
-    assert isinstance(engine, BoxEngine | QueriedSketch)
+    assert isinstance(engine, QueriedEngine)
     if draws is None:
         return engine.surface(model.domain.coordinates(list(query.pending)), noise)
     others = list(query.pending)[int(draws.counts.sum()) :]

@@ -1,0 +1,1 @@
+"""Posteriors of the weights of finitely many features."""
