@@ -191,23 +191,23 @@ def test_engine(made):
     kernel, rng = sb.Matern(0.5, nu=1.5), np.random.default_rng(1)
     means = np.cos(np.arange(GRID.size))
     gp = GP(naive.matern32(0.5), GRID.points(), means)
-    engine = make_engine("weights", kernel, GRID.points(), means)
+    engine = make_engine("factored", kernel, GRID.points(), means)
     for t in range(40):
         candidate, y = int(rng.integers(GRID.size)), float(rng.standard_normal())
         engine.observe(candidate, y, 0.1)
         gp.observe(candidate, y, 0.1)
         if t == 20:
             state = {name: np.array(value) for name, value in engine.state().items()}
-            engine = make_engine("weights", kernel, GRID.points(), means)
+            engine = make_engine("factored", kernel, GRID.points(), means)
             engine.restore(state)
     assert_posterior(engine, gp)
     some = np.array([3, 77, 3])
     np.testing.assert_allclose(engine.columns(some), gp.mean_covariance()[1][some], rtol=0, atol=1e-8)
     world = sb.RKHSFunction.sparse(GRID, kernel, sb.GaussianNoise(0.1), seed=5)
-    runs = [sb.simulate(sb.IGPUCB(GRID, kernel, engine=name, **KNOWN), world, 30) for name in ("weights", "dense")]
+    runs = [sb.simulate(sb.IGPUCB(GRID, kernel, engine=name, **KNOWN), world, 30) for name in ("factored", "dense")]
     np.testing.assert_array_equal(runs[0].candidate, runs[1].candidate)
-    with pytest.raises(ValueError, match=r"at most 1,000 for the engine 'weights'"):
-        sb.IGPUCB(sb.Grid([[0.0, 1.0]], 1001), sb.RBF(0.1), engine="weights")
+    with pytest.raises(ValueError, match=r"at most 1,000 for the engine 'factored'"):
+        sb.IGPUCB(sb.Grid([[0.0, 1.0]], 1001), sb.RBF(0.1), engine="factored")
 
 
 @pytest.mark.parametrize(

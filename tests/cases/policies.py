@@ -58,6 +58,12 @@ PROBLEMS = {
         candidates=None,
     ),
 }
+for name in ("grid", "whole box"):  # with a kernel of few features
+    bounds = tuple(map(tuple, np.array(PROBLEMS[name].space.bounds).tolist()))
+    PROBLEMS[f"{name}, features"] = PROBLEMS[name]._replace(
+        kernel=2.0 * sb.SphericalLinear(bounds, [1.0, 0.7]),
+        oracle=naive_kernels.scaled(2.0, naive_kernels.spherical(bounds, (1.0, 0.7), 2**0.5)),
+    )
 
 
 class Case(NamedTuple):

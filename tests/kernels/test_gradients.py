@@ -9,6 +9,7 @@ import scalable_bandits as sb
 from scalable_bandits.formulas.acquisition import ExpectedImprovement, ProbabilityOfImprovement, UpperConfidence
 from scalable_bandits.posteriors.box.engine import BoxEngine
 from scalable_bandits.posteriors.box.surface import constant_mean, differenced
+from scalable_bandits.posteriors.weights.box import WeightsBoxEngine
 
 SMOOTH = {name: case for name, case in KERNEL_CASES.items() if name != "covariance"}
 every_kernel = pytest.mark.parametrize("case", SMOOTH.values(), ids=SMOOTH.keys())
@@ -97,25 +98,40 @@ def test_slope_of_any_smoothness_at_any_distance(nu):
 BOUNDS = np.array([[-1.0, 1.0]] * 3)
 
 
-def surface_of(case, prior=None, pending=0):
+def surface_of(case, prior=None, pending=0, engine=BoxEngine):
     """A posterior after a dozen observations, one of them repeated."""
     d = case.dimension
     prior = constant_mean(0.7) if prior is None else differenced(prior, BOUNDS[:d])
-    engine = BoxEngine(case.kernel, d, prior)
+    engine = engine(case.kernel, d, prior)
     engine.points = case.points(12, seed=1)
     for i in [*range(12), 3]:
         engine.observe(i, float(np.sin(3 * i)), 0.05)
     return engine.surface(case.points(pending, seed=6), 0.05)
 
 
-@every_kernel
-def test_posterior(case):
+FEATURED = [case for case in SMOOTH.values() if case.kernel.feature_count(case.dimension)]
+
+
+@pytest.mark.parametrize(
+    ("case", "engine"),
+    [*((case, BoxEngine) for case in SMOOTH.values()), *((case, WeightsBoxEngine) for case in FEATURED)],
+)
+def test_posterior(case, engine):
     """With points pending."""
-    surface = surface_of(case, pending=3)
+    surface = surface_of(case, pending=3, engine=engine)
     Z = case.points(4, seed=2)
     for z, *found in zip(Z, *gradients(surface, Z), strict=True):
         for part in (0, 1):
             assert_close(found[part], difference(lambda at, part=part: surface.predict(at[None])[part][0], z, 1e-3))
+
+
+@pytest.mark.parametrize("case", FEATURED)
+def test_posterior_of_weights_is_that_of_the_factor(case):
+    Z = case.points(9, seed=2)
+    for prior in (None, lambda x: np.sin(2 * x[:, 0])):
+        surfaces = [surface_of(case, prior, 3, engine) for engine in (BoxEngine, WeightsBoxEngine)]
+        for found, expected in zip(*(surface.predict(Z) for surface in surfaces), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11)
 
 
 def test_posterior_with_a_prior_mean():

@@ -210,15 +210,21 @@ class PathDuel(Duel):
 
 
 every_engine = pytest.mark.parametrize("engine", ["dense", "tiled"])
+with_weights = pytest.mark.parametrize("engine", ["dense", "tiled", "weights"])
+
+
+def grid_for(engine):
+    """A grid, with a kernel of few features for the engine that needs one."""
+    return PROBLEMS["grid, features" if engine == "weights" else "grid"]
 
 
 @small_tiles
-@every_engine
+@with_weights
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.sampled(30)
 def test_the_chosen_candidate_has_the_largest_index_in_every_round(name, scenario, engine):
-    duel = Duel(CASES[name], PROBLEMS["grid"], SCENARIOS[scenario], engine)
+    duel = Duel(CASES[name], grid_for(engine), SCENARIOS[scenario], engine)
     duel.play(12 if SCENARIOS[scenario].batch else 40)
     duel.check_report()
 
@@ -281,13 +287,13 @@ def test_the_chosen_candidate_has_the_largest_index_through_all_forgetting_on_ot
 
 
 @small_tiles
-@every_engine
+@with_weights
 @pytest.mark.parametrize("scenario", DRAWN_VALUES)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.sampled(30)
 def test_the_chosen_candidate_has_the_largest_index_given_drawn_values(name, scenario, engine):
     """The oracle draws the same values at up to six pending points, and refits with them as observations."""
-    duel = Duel(CASES[name], PROBLEMS["grid"], DRAWN_VALUES[scenario], engine)
+    duel = Duel(CASES[name], grid_for(engine), DRAWN_VALUES[scenario], engine)
     duel.play(8)
     duel.check_report()
 

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from cases.policies import BELIEVING, CASES, NOISE, PROBLEMS, REGULARIZATION, SHARED
+from cases.policies import BELIEVING, CASES, EVERY_POLICY, NOISE, PROBLEMS, REGULARIZATION, SHARED
 from cases.surfaces import gradients
 from naive import policies as naive
 from naive.believer import with_draws
 from naive.gp import GP
+from naive.normals import impulse_responses
 from scipy.optimize import minimize
 
 import scalable_bandits as sb
@@ -16,6 +17,7 @@ from scalable_bandits.posteriors.box.maximization import maximize_over_box
 from scalable_bandits.posteriors.box.surface import constant_mean
 from scalable_bandits.posteriors.models.model import Query
 from scalable_bandits.posteriors.models.search import surface_of
+from scalable_bandits.posteriors.weights.box import WeightsBoxEngine, top_of_weights
 
 WHOLE = {
     name: CASES[name]
@@ -23,7 +25,8 @@ WHOLE = {
 }
 WHOLE.update({name: CASES[name] for name in ("mean", "variance")})
 DRAWN = {name: BELIEVING[name] for name in ("igpucb-sample", "ei-sample", "ei-observation-sample")}
-PROBLEM = PROBLEMS["whole box"]
+PROBLEM, FEATURES = PROBLEMS["whole box"], PROBLEMS["whole box, features"]
+both_problems = pytest.mark.parametrize("problem", [PROBLEM, FEATURES], ids=["factor", "weights"])
 BOUNDS = np.array(PROBLEM.space.bounds)
 
 
@@ -99,8 +102,9 @@ def test_of_equals_the_first_likely_point_wins():
 class Known:
     """The oracle on a box: its posterior on the points that came up, extended by those it is asked about."""
 
-    def __init__(self, case):
-        self.case, self.gp, self.pending = case, GP(PROBLEM.oracle, np.empty((0, 2)), gram=np.empty((0, 0))), []
+    def __init__(self, case, problem):
+        self.case, self.problem, self.pending = case, problem, []
+        self.gp = GP(problem.oracle, np.empty((0, 2)), gram=np.empty((0, 0)))
         self.drawn = case.arguments.get("pending") == "sample"
 
     def number(self, x):
@@ -111,19 +115,20 @@ class Known:
     def index_at(self, points):
         """Index of some points, from scratch."""
         held = len(self.gp.points)
-        gp = GP(PROBLEM.oracle, np.vstack([self.gp.points.reshape(-1, 2), points]))
+        gp = GP(self.problem.oracle, np.vstack([self.gp.points.reshape(-1, 2), points]))
         gp.observations = self.gp.observations
         key = (SHARED["seed"], len(gp.observations) + len(self.pending) + 1) if self.drawn else None
         known = naive.Bandit(gp, self.pending, REGULARIZATION, range(held, len(gp.points)), key)
-        return self.case.indices(known, PROBLEM)[held:]
+        return self.case.indices(known, self.problem)[held:]
 
 
+@both_problems
 @pytest.mark.parametrize("name", [*WHOLE, *DRAWN])
 @pytest.mark.sampled(4)
-def test_the_point_chosen_has_the_largest_index_of_the_box(name):
+def test_the_point_chosen_has_the_largest_index_of_the_box(name, problem):
     """In every round, with points pending, points told twice and points nobody asked for."""
     case, rng = {**WHOLE, **DRAWN}[name], np.random.default_rng(3)
-    policy, known = case.make(PROBLEM), Known(case)
+    policy, known = case.make(problem), Known(case, problem)
     others = BOUNDS[:, 0] + (BOUNDS[:, 1] - BOUNDS[:, 0]) * rng.random((60, 2))
 
     def tell(x, noise=None):
@@ -156,20 +161,21 @@ def test_the_point_chosen_has_the_largest_index_of_the_box(name):
         assert policy.information_gain == pytest.approx(known.gp.information_gain(), abs=1e-8)
 
 
+@both_problems
 @pytest.mark.parametrize("name", DRAWN)
-def test_a_surface_with_drawn_values_is_that_of_these_observations(name):
+def test_a_surface_with_drawn_values_is_that_of_these_observations(name, problem):
     """Mean, variance and slopes; a point is pending twice, and one has failed, which keeps its posterior mean."""
-    policy = DRAWN[name].make(PROBLEM)
+    policy = DRAWN[name].make(problem)
     points = BOUNDS[:, 0] + (BOUNDS[:, 1] - BOUNDS[:, 0]) * np.random.default_rng(1).random((9, 2))
     policy.tell(points[:5], [PROBLEM.truth(x) for x in points[:5]])
     policy.tell_failure(points[5])
-    gp, (failed,) = GP(PROBLEM.oracle, points), policy.pending_points.excluded
+    gp, (failed,) = GP(problem.oracle, points), policy.pending_points.excluded
     for i in range(5):
         gp.observe(i, PROBLEM.truth(points[i]), REGULARIZATION)
     policy.ask(2)
     policy._restore_pending([*policy.pending_points.numbers, policy.pending_points.numbers[0]], reissue=False)
     x, numbers = policy.domain.points(), policy.pending_points.numbers
-    held = GP(PROBLEM.oracle, np.vstack([x, points]))
+    held = GP(problem.oracle, np.vstack([x, points]))
     held.observations = [(int(np.flatnonzero((x == points[i]).all(axis=1))[0]), y, v) for i, y, v in gp.observations]
     oracle, values = with_draws(held, numbers, REGULARIZATION, SHARED["seed"], policy.round)
     draws = policy.model.draw(numbers, (SHARED["seed"], policy.round))
@@ -191,14 +197,16 @@ def test_a_surface_with_drawn_values_is_that_of_these_observations(name):
         assert by_variance[0, k] == pytest.approx((ahead[1] - behind[1])[0] / 2e-6, abs=1e-5)
 
 
-@pytest.mark.parametrize("name", ["igpucb", "ei", "mean", "variance"])
+@both_problems
+@pytest.mark.parametrize("name", ["igpucb", "ei", "mean", "variance", "ts"])
 @pytest.mark.sampled(2)
-def test_it_goes_on_to_the_last_bit(name):
-    """From a state, from a store, and from a store with checkpoints none of which is taken."""
+def test_it_goes_on_to_the_last_bit(name, problem):
+    """From a state."""
+    case = EVERY_POLICY[name]
     environment = sb.FunctionEnvironment(PROBLEM.space, PROBLEM.truth, sb.GaussianNoise(NOISE), seed=5, optimum=2.0)
-    whole = WHOLE[name].make(PROBLEM)
+    whole = case.make(problem)
     run = sb.simulate(whole, environment, 24)
-    half, rest = WHOLE[name].make(PROBLEM), WHOLE[name].make(PROBLEM)
+    half, rest = case.make(problem), case.make(problem)
     sb.simulate(half, environment, 11)
     rest.restore({key: value.copy() for key, value in half.state().items()})
     again = sb.simulate(rest, environment, 13)
@@ -273,3 +281,82 @@ def test_rows_that_rounding_makes_dependent():
     mean, variance = engine.surface().predict(np.linspace(0.0, 1.0, 31)[:, None])
     np.testing.assert_allclose(mean, np.sin(6 * np.linspace(0.0, 1.0, 31)), atol=1e-4)
     assert (variance < 1e-6).all()
+
+
+# ---- kernels of few features
+
+
+def of_features(dimension, seed, kernel):
+    """Surface of weights after observations of a random function."""
+    rng = np.random.default_rng(seed)
+    engine = WeightsBoxEngine(kernel, dimension, constant_mean(0.4))
+    engine.points = rng.uniform(-1.0, 1.0, (4 * dimension, dimension))
+    weights = rng.standard_normal(kernel.feature_count(dimension))
+    for i, y in enumerate(kernel.features(engine.points) @ weights):
+        engine.observe(i, float(y + 0.1 * rng.standard_normal()), 0.01)
+    return engine.surface()
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("dimension", [2, 10])
+@pytest.mark.parametrize("kind", ["linear", "spherical"])
+@pytest.mark.sampled(2)
+def test_no_denser_search_finds_more_with_features(dimension, seed, kind):
+    """Of a linear kernel the largest is at a corner."""
+    bounds = np.array([[-1.0, 1.0]] * dimension)
+    kernel = {"linear": sb.Linear(0.9, bias=0.5), "spherical": sb.SphericalLinear(bounds, radius=2.0)}[kind]
+    surface = of_features(dimension, seed, kernel)
+    for index in (UpperConfidence(2.0), UpperConfidence(8.0), UpperConfidence(0.0), ExpectedImprovement(1.0)):
+        top = top_of_weights(surface, index, bounds, seed)
+        corners = sb.Grid(bounds, 2).points()
+        assert top.value >= index(*surface.predict(corners)).max() - 1e-6
+        assert top.value >= searched(surface, index, bounds, 2**11) - 1e-6
+        assert top.value == pytest.approx(index(*surface.predict(top.x[None]))[0], abs=1e-10)
+        assert ((bounds[:, 0] <= top.x) & (top.x <= bounds[:, 1])).all()
+
+
+def test_products_of_features_and_other_prior_means_are_searched_as_other_kernels_are():
+    kernel, index = sb.Linear(0.9, bias=0.5), UpperConfidence(2.0)
+    assert top_of_weights(of_features(2, 1, kernel * kernel), index, BOUNDS, 0) is None
+    policy = sb.IGPUCB(PROBLEM.space, kernel * kernel, prior_mean=lambda x: np.sin(3 * x[:, 0]), regularization=0.1)
+    for _ in range(5):
+        x = policy.ask()
+        policy.tell(x, PROBLEM.truth(x))
+    surface, upper = surface_of(policy.model, Query()), policy.acquisition(None)
+    assert top_of_weights(surface, upper, BOUNDS, 0) is None
+    x = policy.ask()
+    assert upper(*surface.predict(x[None]))[0] >= searched(surface, upper, BOUNDS) - 1e-6
+
+
+@pytest.mark.parametrize("pending", [0, 2])
+def test_paths_of_features_have_the_posterior_mean_and_covariance(pending):
+    """At any points: the responses to a one among zeros, as of draws of candidates."""
+    case = PROBLEMS["whole box, features"]
+    points = BOUNDS[:, 0] + (BOUNDS[:, 1] - BOUNDS[:, 0]) * np.random.default_rng(1).random((9, 2))
+    engine, gp = WeightsBoxEngine(case.kernel, 2, constant_mean(0.0)), GP(case.oracle, points)
+    engine.points = points
+    for i in range(5):
+        engine.observe(i, case.truth(points[i]), 0.05)
+        gp.observe(i, case.truth(points[i]), 0.05)
+    waiting = points[5 : 5 + pending]
+    gp = gp.with_fantasies(range(5, 5 + pending), 0.3)
+    mean, covariance = gp.mean_covariance()
+
+    def deviation(rng):
+        return engine.path(rng, 2.0, waiting, 0.3).predict(points)[0] - mean
+
+    A = impulse_responses(deviation)
+    np.testing.assert_allclose(A.T @ A, 4.0 * covariance, rtol=0, atol=1e-9)
+    path = engine.path(np.random.default_rng(3), 2.0, waiting, 0.3)
+    top = top_of_weights(path, UpperConfidence(0.0), BOUNDS, 0)
+    assert top.value >= path.predict(sb.Grid(BOUNDS, 101).points())[0].max()
+
+
+@pytest.mark.filterwarnings("ignore:GPTS. its guarantees")
+def test_thompson_sampling_takes_the_whole_box_with_features():
+    """Where it took 1,024 candidates; of a learned kernel, too."""
+    for refit in (None, 5):
+        policy = sb.GPTS(FEATURES.space, FEATURES.kernel, noise=0.1, regularization=0.01, refit=refit)
+        for x in policy.ask(12):
+            policy.tell(x, FEATURES.truth(x))
+        assert policy.domain.size == 12

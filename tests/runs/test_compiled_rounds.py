@@ -79,18 +79,22 @@ def test_blocks_of_any_length(name: str, length: int, monkeypatch: pytest.Monkey
     [
         ("igpucb", {"information_gain": 2.0}), ("igpucb", {"confidence": "whitehouse"}),
         ("igpucb", {"confidence": "flynn-reeb"}), ("igpucb", {"prior_mean": 0.7}), ("gpucb-1", {"kernel_factor": 3.0}),
+        ("igpucb", {"engine": "weights", "prior_mean": 0.7}), ("variance", {"engine": "weights"}),
         ("tv", {"prior_mean": -0.4}), ("window", {"memory": 150}), ("restart", {"memory": 40, "information_gain": 1.5}),
     ],
     ids=str,
 )  # fmt: skip
 def test_options(name: str, given: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = PROBLEMS["grid"]
+    problem = PROBLEMS["grid, features" if given.get("engine") == "weights" else "grid"]
     if factor := given.pop("kernel_factor", None):
         problem = problem._replace(kernel=factor * problem.kernel)
     policy, alone = (EVERY_POLICY.get(name, CASES.get(name)).make(problem, **given) for _ in range(2))
     counted = Counted(monkeypatch, policy)
-    assert_same(sb.simulate(policy, environment_of(problem), 200), one_by_one(alone, environment_of(problem), 200))
-    assert sum(counted.blocks) == 200
+    rounds = 1100 if given.get("engine") == "weights" else 200  # with posteriors that are computed anew
+    environment = environment_of(problem)
+    assert_same(sb.simulate(policy, environment, rounds), one_by_one(alone, environment, rounds))
+    assert sum(counted.blocks) == rounds
+    assert_same_state(policy, alone)
 
 
 @pytest.mark.parametrize(
