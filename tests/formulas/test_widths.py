@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from naive import kernels as naive
+from naive import policies as naive_policies
 from naive.gp import GP
 from scipy.optimize import NonlinearConstraint, minimize
 
@@ -118,6 +119,58 @@ def test_a_norm_that_doubles_goes_with_every_width():
         policy.observe(candidate + 1, -9.0)
     assert policy.norm > 1.0
     assert policy.width == confidence.martingale_mixture(policy.information_gain, 0.1, policy.norm, 0.1, 0.01)
+
+
+# ---- linear bandits
+
+
+def linear(seed, dimension, arms=60):
+    """A space of arms in the unit ball, and a function x'theta with |theta| = 1, which is its norm."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((arms, dimension))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    theta = rng.standard_normal(dimension)
+    return sb.Points(x), sb.TableEnvironment(sb.Points(x), x @ theta / np.linalg.norm(theta), sb.GaussianNoise(0.5), 0)
+
+
+@pytest.mark.parametrize("regularization", [0.1, 1.0, 4.0])
+def test_whitehouse_with_a_linear_kernel_is_oful(regularization):
+    """The same index at all arms after every round, so the same choices; B is the bound S on theta."""
+    space, environment = linear(3, 6)
+    policy = sb.IGPUCB(
+        space, sb.Linear(), noise=0.5, rkhs_norm=1.0, delta=0.01, confidence="whitehouse", regularization=regularization
+    )
+    assert policy.engine == "weights"
+    run = sb.simulate(policy, environment, 60)
+    arms = space.points()
+    for t in range(60):
+        played = arms[run.candidate[:t]]
+        index = naive_policies.oful_indices(played, run.y[:t], arms, 0.5, 1.0, regularization, 0.01)
+        assert index[run.candidate[t]] == pytest.approx(index.max(), rel=1e-9)
+    index = naive_policies.oful_indices(arms[run.candidate], run.y, arms, 0.5, 1.0, regularization, 0.01)
+    mean, std = policy.posterior(arms)
+    np.testing.assert_allclose(mean + policy.width * std, index, rtol=1e-10)
+
+
+def test_it_covers_linear_functions():
+    """All arms and rounds of 200 draws: failures at most delta, with three standard errors' room for chance.
+
+    Half the width fails more often, so that the number says something.
+    """
+    seeds, failed = 200, np.zeros(2)
+    for seed in range(seeds):
+        space, environment = linear(seed, 4)
+        given = {"noise": 0.5, "regularization": 0.25, "rkhs_norm": 1.0, "delta": DELTA, "confidence": "whitehouse"}
+        policy, truth, largest = sb.IGPUCB(space, sb.Linear(), **given), environment.table(), 0.0
+        for t in range(1, 151):
+            engine = policy.model.engine
+            errors = np.abs(truth - engine.mean()) / np.sqrt(engine.variance())
+            largest = max(largest, float(errors.max()) / policy.width)
+            candidate = policy.choose()
+            policy.observe(candidate, truth[candidate] + 0.5 * np.random.default_rng([seed, t]).standard_normal())
+        failed += largest > 1.0, largest > 0.5
+    most = seeds * DELTA + 3 * math.sqrt(seeds * DELTA * (1 - DELTA))
+    assert failed[0] <= most < failed[1]
 
 
 # ---- the convex problem

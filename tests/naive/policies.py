@@ -82,6 +82,24 @@ def improvement_score(mean, std, best):
     return np.array([(m - best) / s for m, s in zip(mean, std, strict=True)])
 
 
+def oful_indices(played, ys, arms, noise, norm, regularization, delta):
+    """Abbasi-Yadkori, Pal & Szepesvari 2011, Figure 1 and Theorem 2: the largest x'theta over the confidence ellipsoid.
+
+    V = lambda I + sum of x x', theta_hat = V^-1 sum of x y,
+    beta = R sqrt(2 log(det(V)^(1/2) det(lambda I)^(-1/2) / delta)) + lambda^(1/2) S,
+    index = x'theta_hat + beta |x|_(V^-1)
+    """
+    V = regularization * np.eye(arms.shape[1])
+    moment = np.zeros(arms.shape[1])
+    for x, y in zip(played, ys, strict=True):
+        V += np.outer(x, x)
+        moment += x * y
+    log_ratio = 0.5 * np.linalg.slogdet(V)[1] - 0.5 * arms.shape[1] * log(regularization)
+    beta = noise * sqrt(2 * (log_ratio + log(1 / delta))) + sqrt(regularization) * norm
+    estimate, inverse = np.linalg.solve(V, moment), np.linalg.inv(V)
+    return np.array([x @ estimate + beta * sqrt(x @ inverse @ x) for x in arms])
+
+
 class Bandit:
     """What a policy knows before a round: the observations and the pending points.
 
