@@ -18,7 +18,7 @@ from scalable_bandits.spaces import Arms, Box, Grid, Points
 ROUNDS = 70  # enough for windows to be folded and for cells to be split
 KERNELS = (
     kernels.RBF(0.3), *(kernels.Matern(0.3, nu=nu) for nu in (0.5, 1.5, 2.5)), kernels.RationalQuadratic(0.3),
-    kernels.Periodic(0.3), kernels.Linear(), kernels.Hamming(),
+    kernels.Periodic(0.3), kernels.RBF(0.3) * kernels.Linear(), kernels.Hamming(),
 )  # fmt: skip
 
 
@@ -59,6 +59,7 @@ def _policies() -> Iterator[Policy]:
     yield policies.IGPUCB(Arms(5), kernels.Covariance(np.eye(5)))
     for engine in ("dense", "tiled"):
         yield policies.IGPUCB(grid, kernel, engine=engine)
+    yield from (policies.IGPUCB(space, kernels.SphericalLinear([[0, 1]])) for space in (grid, Box([[0, 1]])))
     yield policies.GPTS(grid, kernel)
     for tightening in (False, True):
         yield policies.PiGPUCB(Grid([[0, 1]] * 2, 20), kernel, horizon=200, tightening=tightening)

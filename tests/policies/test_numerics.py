@@ -149,6 +149,15 @@ def test_noise_below_rounding(name: str, engine: str, case: str) -> None:
         play_and_check(policy, chosen)
 
 
+@pytest.mark.parametrize("name", ["IGPUCB", "GPTS", "GPEI"])
+@pytest.mark.parametrize("scale", [1.0, 1e12])
+@pytest.mark.parametrize("regularization", [1e-2, 1e-13])
+def test_weights_stay_finite(name: str, scale: float, regularization: float) -> None:
+    for space, kernel in ((LINE, sb.Linear()), (near_duplicates(), sb.SphericalLinear([[0, 1]]))):
+        chosen = Case(space, scale * kernel, scale * regularization, wave)
+        play_and_check(make(name, chosen, engine="weights"), chosen)
+
+
 @pytest.mark.parametrize("engine", ["dense", "tiled"])
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.sampled(2)

@@ -115,7 +115,8 @@ def test_it_goes_on_to_the_last_bit(tmp_path):
 @pytest.mark.parametrize(
     ("kernel", "given", "size"),
     [
-        (sb.Linear(), {}, 1024),
+        (sb.Linear() * sb.RBF(0.3), {}, 1024),
+        (sb.Linear(), {}, 0),
         (sb.RBF(0.3), {"samples": "exact"}, 1024),
         (sb.RBF(0.3), {"engine": "dense"}, 1024),
         (sb.RBF(0.3) * sb.TemporalDecay(0.1), {}, 1024),

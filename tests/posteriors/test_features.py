@@ -174,7 +174,10 @@ def test_refusals():
     [
         ({"samples": "pathwise", "engine": "dense"}, "samples: got 'pathwise'; allowed: 'auto' or 'exact' with"),
         ({"samples": "exact", "engine": "pathwise"}, "samples: got 'exact'; allowed: 'auto' or 'pathwise' with"),
-        ({"engine": "autoregressive"}, "engine: got 'autoregressive'; allowed: 'auto', 'dense' or 'pathwise'"),
+        (
+            {"engine": "autoregressive"},
+            "engine: got 'autoregressive'; allowed: 'auto', 'dense', 'weights' or 'pathwise'",
+        ),
     ],
 )
 def test_choices_that_contradict(given, message):

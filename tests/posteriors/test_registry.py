@@ -42,6 +42,8 @@ def test_the_default_follows_from_kernel_and_size():
     assert check_engine("auto", 6_000) == "dense"
     assert check_engine("auto", 6_001) == "tiled"
     assert check_engine("auto", 10, epsilon=0.1) == "autoregressive"
+    assert check_engine("auto", 12, features=3) == check_engine("auto", 1_000_000, features=500) == "weights"
+    assert check_engine("auto", 11, features=3) == "dense"
 
 
 def test_what_an_engine_cannot_do_is_refused():
