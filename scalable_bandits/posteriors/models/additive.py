@@ -99,7 +99,9 @@ class AdditiveSearch(Candidates):
         """
         engine = _engine(model)
         if not engine.tables:
-            return self._of_bounds_on_box(model, engine.surfaces(surface_of(model, query)), widths, query)
+            return self._of_bounds_on_box(
+                model, engine.surfaces(cast(Surface, surface_of(model, query))), widths, query
+            )
         pending = model.domain.coordinates(list(query.pending))
         moments = engine.moments(pending, np.full(len(pending), model.regularization))
         bounds = [UpperConfidence(width)(*each) for width, each in zip(widths, moments, strict=True)]
@@ -139,7 +141,7 @@ class AdditiveSearch(Candidates):
             return cast("int | Floats", self.argmax(model, UpperConfidence(width), query)[0])
         groups = len(engine.groups)
         if not engine.tables:
-            surface = surface_of(model, query)
+            surface = cast(Surface, surface_of(model, query))
             summands, box = engine.surfaces(surface), _box(model)
             near = np.array([self._of_bounds_on_box(model, summands, [w] * groups, query) for w in (width, 0.0)])
             seed = derived_seed(query.key[0], "box", query.key[1])
