@@ -43,6 +43,7 @@ from benchmarks.sharded import sharded
 from benchmarks.sketched import sketched
 from benchmarks.stopping import stopping
 from benchmarks.tuners import command as tuners
+from benchmarks.weights import weights
 
 
 def startup(quick: bool) -> Iterator[Line]:
@@ -255,7 +256,7 @@ def reopen(quick: bool) -> Iterator[Line]:
 
 _ALL = (
     startup, compilation, grid2, peers, grid3, engines, store, reopen, partition, changing, priors, cluster, sharded,
-    sampler, searched, approximate, stopping, coverage, long, repeats, predictions, boxes, sketched, drift,
+    sampler, searched, approximate, stopping, coverage, long, repeats, predictions, weights, boxes, sketched, drift,
 )  # fmt: skip
 BENCHMARKS: dict[str, Callable[..., Iterator[Line]]] = {f.__name__: f for f in _ALL}
 SEEDED: dict[str, Callable[..., Iterator[Line]]] = {f.__name__: f for f in (boxes, two, six)}

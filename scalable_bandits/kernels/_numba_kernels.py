@@ -335,6 +335,21 @@ def rational_quadratic_shape(block, alpha):
 
 
 @njit(cache=True, nogil=True)
+def spherical_points(X, centre, scale, out):
+    """Set out[i, : d + 1] to P(z) = (2 z, |z|^2 - 1) / (|z|^2 + 1), for z = (X[i] - centre) scale."""
+    d = X.shape[1]
+    for i in range(X.shape[0]):
+        squares = 0.0
+        for k in range(d):
+            z = (X[i, k] - centre[k]) * scale[k]
+            out[i, k] = 2.0 * z
+            squares += z * z
+        out[i, d] = squares - 1.0
+        for k in range(d + 1):
+            out[i, k] /= squares + 1.0
+
+
+@njit(cache=True, nogil=True)
 def spherical_peaks(weights, low, high, out):
     """Set out[i] to the z in a box where (2 v'z + u (|z|^2 - 1)) / (|z|^2 + 1) is largest, (v, u) = weights[i]."""
     d = low.shape[0]

@@ -89,13 +89,19 @@ class SphericalLinear(Lengthscaled):
         centre, scale, _ = self._geometry
         return np.asarray((X - centre) * scale)
 
+    def _sphere(self, X: Floats) -> Floats:
+        """Return P(z) of points X (n, d), shape (n, d + 1)."""
+        out = np.empty((len(X), X.shape[1] + 1))
+        numba_kernels.spherical_points(X, *self._geometry[:2], out)
+        return out
+
     def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
         constant, rest = self._shares
-        X, Z = _projected(self._flat(X)), _projected(self._flat(Z))
+        X, Z = self._sphere(X), self._sphere(Z)
         numba_kernels.inner_products(X, Z, np.full(X.shape[1], np.sqrt(rest)), constant, out)
 
     def slope(self, X: Floats, Z: Floats, weights: Floats, out: Floats) -> None:
-        X, flat = _projected(self._flat(X)), self._flat(Z)
+        X, flat = self._sphere(X), self._flat(Z)
         pulls = np.zeros((len(flat), X.shape[1]))
         numba_kernels.slope_of_inner_products(X, pulls, np.full(X.shape[1], self._shares[1] ** 0.5), weights, pulls)
         out += _pulled_back(flat, pulls) * self._geometry[1]
@@ -104,8 +110,7 @@ class SphericalLinear(Lengthscaled):
         return np.zeros_like(X)
 
     def sensitivity(self, X: Floats, weights: Floats) -> Floats:
-        flat, rest = self._flat(X), self._shares[1]
-        projected = _projected(flat)
+        flat, projected, rest = self._flat(X), self._sphere(X), self._shares[1]
         pulls = weights @ projected
         by_z = (_pulled_back(flat, 2.0 * rest * pulls) * flat).sum(axis=0)  # by the logarithms of |z_k|
         by_length = self._geometry[2] * by_z.sum() - by_z
@@ -115,8 +120,11 @@ class SphericalLinear(Lengthscaled):
     def features(self, X: Floats) -> Floats:
         """Return P(z) of points X (n, d) and, unless the bias is 0, a constant, times the roots of their variances."""
         constant, rest = np.sqrt(self._shares)
-        last = [np.full((len(X), 1), constant)] if self.bias else []
-        return np.hstack([rest * _projected(self._flat(X)), *last])
+        d = X.shape[1]
+        out = np.full((len(X), d + 2 if self.bias else d + 1), constant)
+        numba_kernels.spherical_points(X, *self._geometry[:2], out)
+        out[:, : d + 1] *= rest
+        return out
 
     def features_slope(self, X: Floats, weights: Floats) -> Floats:
         pulls = np.sqrt(self._shares[1]) * weights[:, : X.shape[1] + 1]
@@ -135,12 +143,6 @@ class SphericalLinear(Lengthscaled):
         numba_kernels.spherical_peaks(np.ascontiguousarray(weights), low, high, z)
         x = np.clip(centre + z / scale, *bounds.T)
         return np.where(z <= low, bounds[:, 0], np.where(z >= high, bounds[:, 1], x))  # the ends exactly
-
-
-def _projected(z: Floats) -> Floats:
-    """Return the points (n, d + 1) of the unit sphere of points z (n, d) of the plane."""
-    squares = (z * z).sum(axis=1, keepdims=True)
-    return np.hstack([2.0 * z, squares - 1.0]) / (squares + 1.0)
 
 
 def _pulled_back(z: Floats, pulls: Floats) -> Floats:

@@ -99,9 +99,8 @@ class AdditiveSearch(Candidates):
         """
         engine = _engine(model)
         if not engine.tables:
-            return self._of_bounds_on_box(
-                model, engine.surfaces(cast(Surface, surface_of(model, query))), widths, query
-            )
+            summands = engine.surfaces(cast(Surface, surface_of(model, query)))
+            return self._of_bounds_on_box(model, summands, widths, query)
         pending = model.domain.coordinates(list(query.pending))
         moments = engine.moments(pending, np.full(len(pending), model.regularization))
         bounds = [UpperConfidence(width)(*each) for width, each in zip(widths, moments, strict=True)]

@@ -34,9 +34,9 @@ STARTS = 16  # number of random starts; one more is where the posterior mean is 
 FEW = 2  # number of starts that go on to the end
 MOST_STEPS = 16  # largest number of steps
 PRECISION = 1e-12  # relative gain below which a start has converged
-MOST_FINE = 50  # dimensions up to which an end inside the box is refined as far as rounding allows
+MOST_FINE = 10  # dimensions up to which an end inside the box is refined as far as rounding allows
 FINE = Sizes(scan=1, starts=1)
-COARSE = Sizes(scan=1, starts=1, precision=1e-7, finish=False)
+COARSE = Sizes(scan=1, starts=1, precision=1e-6, finish=False)
 
 
 class WeightsBoxEngine(QueriedEngine):
