@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.spaces.base import FiniteSpace, Indices, Space, availability
-from scalable_bandits.spaces.finite import MOST_NUMBERED, Points
+from scalable_bandits.spaces.finite import MOST_NUMBERED, Grid, Points
 
 Mask = NDArray[np.bool_]
 
@@ -211,7 +211,7 @@ class WholeBox(Domain):
         pass
 
     def find(self, points: Floats) -> Indices:
-        rows = self.space.check(points) + 0.0  # -0.0 becomes 0.0: rows compare by their bytes
+        rows = self._exact(points) + 0.0  # -0.0 becomes 0.0: rows compare by their bytes
         found = np.array([self._visited.numbers.get(row.tobytes(), -1) for row in rows], dtype=np.int64)
         for i, number in enumerate(found.tolist()):  # a number may be that of another domain with the same points
             if number >= self.size or (number >= 0 and (self._array[number] != rows[i]).any()):
@@ -227,7 +227,12 @@ class WholeBox(Domain):
         return found
 
     def grown(self, points: Floats) -> WholeBox:
-        return self.placed(np.arange(self.size, self.size + len(points)), self.space.check(points))
+        return self.placed(np.arange(self.size, self.size + len(points)), self._exact(points))
+
+    def _exact(self, points: Floats) -> Floats:
+        """Return points (k, d) of the space; those of a grid without rounding errors."""
+        points = self.space.check(points)
+        return self.space.at(self.space.steps(points)) if isinstance(self.space, Grid) else points
 
     def placed(self, candidates: Indices, points: Floats) -> WholeBox:
         """Return the domain in which points (k, d) have given numbers (k,); unused numbers get rows of NaN."""

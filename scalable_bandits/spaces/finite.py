@@ -54,7 +54,10 @@ def _frame(bounds: Bounds, sides: tuple[int, ...]) -> tuple[Floats, Floats, Floa
 
 @functools.lru_cache(maxsize=256)
 def _strides(sides: tuple[int, ...]) -> Indices:
-    """Return how much a step along each dimension adds to the number of a candidate, (d,)."""
+    """Return how much a step along each dimension adds to the number of a candidate, (d,), if it has one."""
+    size = math.prod(sides)
+    if size > MOST_NUMBERED:
+        checks.refuse("space", f"{counted(size)} candidates", "fewer than 2^62 where they are numbered")
     return np.array([math.prod(sides[j + 1 :]) for j in range(len(sides))], dtype=np.int64)
 
 
@@ -137,32 +140,28 @@ class Grid(FiniteSpace):
 
     def check(self, x: ArrayLike) -> Floats:
         points, _ = self.parse(x)
-        steps = self.steps(points)
-        if (outside := (steps < 0).any(axis=1)).any():
+        if (outside := (self.steps(points) < 0).any(axis=1)).any():
             self.refuse_point(points[outside][0])
-        return self.at(steps)
+        return points
 
     def sample(self, seed: int) -> Floats:
         return super().sample(seed) if self.finite is not None else self.spread(sobol(self.dimension, SPREAD, seed))
 
     def points(self, candidates: ArrayLike | None = None) -> Floats:
-        self._check_numbered()
+        _strides(self.sides)  # ValueError if they have no numbers
         numbers = np.arange(self.size) if candidates is None else np.asarray(candidates, dtype=np.int64)
-        return self._at(np.unravel_index(numbers, self.sides))
-
-    def _check_numbered(self) -> None:
-        if self.finite is None:
-            checks.refuse("space", f"{counted(self.size)} candidates", "fewer than 2^62 where they are numbered")
+        return self._at(np.unravel_index(numbers, self.sides), numbers.shape)
 
     def at(self, steps: Indices) -> Floats:
         """Return the points (k, d) at numbers of steps (k, d) along the sides, from 0."""
-        return self._at(steps.T)
+        return self._at(steps.T, steps.shape[:-1])
 
-    def _at(self, steps: Iterable[Indices]) -> Floats:
-        """Return the points (..., d) at numbers of steps along each of the sides, d arrays (...,)."""
-        short = sum(self.sides) <= MOST_COORDINATES
-        each = zip(self.bounds, self.sides, steps, strict=True)
-        return np.stack([_side(b, side)[k] if short else _along(b, side, k) for b, side, k in each], axis=-1)
+    def _at(self, steps: Iterable[Indices], shape: tuple[int, ...]) -> Floats:
+        """Return the points (*shape, d) at numbers of steps along each of the sides, d arrays of this shape."""
+        points, short = np.empty((*shape, len(self.sides))), sum(self.sides) <= MOST_COORDINATES
+        for j, (bounds, side, k) in enumerate(zip(self.bounds, self.sides, steps, strict=True)):
+            points[..., j] = _side(bounds, side)[k] if short else _along(bounds, side, k)
+        return points
 
     def steps(self, points: Floats) -> Indices:
         """Return the numbers of steps (k, d) along the sides to points (k, d); -1 where a coordinate is of none."""
@@ -197,9 +196,8 @@ class Grid(FiniteSpace):
         return np.broadcast_to(along.reshape(shape), self.sides).ravel()
 
     def find(self, points: Floats) -> Indices:
-        self._check_numbered()
-        steps = self.steps(points)
-        return np.where((steps >= 0).all(axis=1), steps @ _strides(self.sides), -1)
+        strides, steps = _strides(self.sides), self.steps(points)
+        return np.where((steps >= 0).all(axis=1), steps @ strides, -1)
 
     def refuse_point(self, point: Floats) -> NoReturn:
         sides = "x".join(map(str, self.sides))

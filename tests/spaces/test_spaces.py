@@ -186,7 +186,7 @@ class TestGrid:
         points = large.sample(0)
         steps = large.steps(points)
         assert (large.at(steps) == points).all()
-        assert (large.check(points + 1e-12) == points).all()
+        assert (large.at(large.steps(points + 1e-12)) == points).all()
         outside = points[0].copy()
         outside[-1] = 0.4
         assert large.steps(outside[None])[0, -1] == -1
