@@ -13,8 +13,10 @@ import tempfile
 import unittest.mock
 import zlib
 
-# Before numpy is imported: threads of BLAS wait for each other actively, at length where others need the cores.
+# Before numpy is imported: threads of BLAS and of scikit-learn wait for each other actively, at length where others
+# need the cores.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.pop("COLUMNS", None)  # which rich would keep from its import on
 
