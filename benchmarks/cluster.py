@@ -121,21 +121,22 @@ class Experiment:
 
 
 def in_flight(quick: bool) -> Iterator[Line]:
-    """Eight evaluations at a time."""
-    budget, seeds = (24, 2) if quick else (200, 8)
+    """Eight evaluations at a time, or two."""
+    budget, seeds, flight = (24, 2, 2) if quick else (200, 8, 8)
     experiment = Experiment(0)
-    with local(8) as client:
-        sb.maximize(experiment, experiment.policy(), 16, on=client)
-        seconds, found = timed(lambda: sb.maximize(experiment, experiment.policy(), budget, on=client, parallel=8))
-    busy = sum(map(seconds_at, found.x)) / (8 * seconds)
+    with local(flight) as client:
+        sb.maximize(experiment, experiment.policy(), 2 * flight, on=client)
+        seconds, found = timed(lambda: sb.maximize(experiment, experiment.policy(), budget, on=client, parallel=flight))
+    busy = sum(map(seconds_at, found.x)) / (flight * seconds)
     yield Line(
-        f"maximize, {budget} evaluations of 50-500 ms, 8 in flight", f"{seconds:.1f} s", "8 worker processes", "", ""
-    )
+        f"maximize, {budget} evaluations of 50-500 ms, {flight} in flight", f"{seconds:.1f} s",
+        f"{flight} worker processes", "", "",
+    )  # fmt: skip
     yield Line("... workers busy", f"{busy:.0%}", "", "", ">= 90 %")
     totals = []
     for seed in range(seeds):
         fast = Experiment(seed, pace=0.02)
-        together = sb.maximize(fast, fast.policy(), budget, parallel=8)
+        together = sb.maximize(fast, fast.policy(), budget, parallel=flight)
         alone = sb.maximize(Experiment(seed, pace=0.0), fast.policy(), budget)
         totals.append((fast.regret(together.x), fast.regret(alone.x)))
     parallel, sequential = np.mean(totals, axis=0)
