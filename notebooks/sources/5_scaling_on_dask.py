@@ -64,8 +64,8 @@ study = Study(
     cases=("grid",),
     build=build,
     horizon=100_000,
-    replicates=5,
-    axes={"arms": [100, 400, 900, 1600, 3600]},
+    replicates=3,
+    axes={"arms": [100, 400, 900, 3600]},
     timed=True,
 )
 
@@ -93,7 +93,7 @@ print(len(client.nthreads()), "workers")
 # %% [markdown]
 # ## 100,000 rounds
 #
-# Four policies, five functions each: twenty runs, two million rounds.
+# Four policies, three functions each: twelve runs, 1.2 million rounds.
 
 # %% tags=["times"]
 began = time.perf_counter()
