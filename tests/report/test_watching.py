@@ -14,13 +14,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import numpy as np
 import pytest
 import zarr
 from cases.cluster import until
 from cases.paths import PYTHONPATH, TESTS
-from nbclient import NotebookClient
 from typer.testing import CliRunner
 
 import scalable_bandits as sb
@@ -396,6 +394,9 @@ with sb.record(policy, {str(tmp_path / "run")!r}):
     policy.tell(policy.ask(), 2.5)
 seen
 """
+    import nbformat  # takes seconds, which every process of a run of all tests would spend
+    from nbclient import NotebookClient
+
     cells = [code, "seen.stop()"]
     notebook: Any = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     NotebookClient(notebook, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()

@@ -1,5 +1,6 @@
 """Studies on workers: the same numbers wherever they run; killed, interrupted, and taken up again."""
 
+import functools
 import os
 import shutil
 import signal
@@ -25,11 +26,15 @@ from scalable_bandits.store import SpecificationDiffers, StoreError
 from scalable_bandits.studies import Study, StudyIncomplete
 from scalable_bandits.studies.runs import Player
 
-REFERENCE = toy().run().load()
+
+@functools.cache  # not on import, which every process of a run of all tests makes
+def in_turn():
+    """The study played in this process."""
+    return toy().run().load()
 
 
-def same(result, reference=REFERENCE):
-    xarray.testing.assert_identical(result.load(), reference)
+def same(result, reference=None):
+    xarray.testing.assert_identical(result.load(), in_turn() if reference is None else reference)
 
 
 def built(folder):
@@ -62,7 +67,7 @@ class TestSameNumbers:
         assert {(run.state, run.rounds) for run in found} == {("complete", 12)}
         for policy, folder in enumerate(("u-c-b", "random")):
             run = sb.ObservationStore.open(tmp_path / "study" / "b" / folder / "0002").read()
-            np.testing.assert_array_equal(run["regret"], REFERENCE["regret"].values[1, policy, 2])
+            np.testing.assert_array_equal(run["regret"], in_turn()["regret"].values[1, policy, 2])
 
     @pytest.mark.slow
     def test_workers_that_were_started_elsewhere(self, tmp_path, monkeypatch):
@@ -88,7 +93,7 @@ class TestSameNumbers:
         """A chunk a run; opened by itself, also before it is complete."""
         result = toy().run(store=tmp_path / "study")
         assert result["regret"].chunks == ((1, 1), (1, 1), (1, 1, 1), (12,))
-        xarray.testing.assert_identical(Study.open(tmp_path / "study").load(), REFERENCE)
+        xarray.testing.assert_identical(Study.open(tmp_path / "study").load(), in_turn())
         with pytest.raises(FileNotFoundError, match="no study in"):
             Study.open(tmp_path / "nothing")
 
@@ -150,7 +155,7 @@ class TestFailures:
         found = caught.value.result.load()
         assert int(np.isnan(found["regret"]).sum()) == 24
         assert (found["candidate"].sel(case="b", replicate=1) == -1).all()
-        xarray.testing.assert_identical(found.sel(case="a"), REFERENCE.sel(case="a"))
+        xarray.testing.assert_identical(found.sel(case="a"), in_turn().sel(case="a"))
         if cluster:
             same(toy().run(store=tmp_path / "study"))
 
