@@ -4,9 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 from rich.console import Console
 
 from scalable_bandits import progress
@@ -162,6 +160,9 @@ with progress_bar(True, "run", 5, text=lambda: "best 3") as advance:
 @pytest.mark.slow
 def test_a_notebook_has_one_line_without_widgets(tmp_path: Path) -> None:
     """The line is one output, in the saved notebook as it was last; nothing warns."""
+    import nbformat  # takes seconds, which every process of a run of all tests would spend
+    from nbclient import NotebookClient
+
     notebook: Any = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(NOTEBOOK)])
     NotebookClient(notebook, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
     lines = [each for each in notebook.cells[0].outputs if each.output_type == "display_data"]
