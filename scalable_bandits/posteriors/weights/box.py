@@ -4,10 +4,10 @@ A round costs O(p^2) for p features, whatever the number of observations; `engin
 mean is phi(x)'m and the deviation |R'^-1 phi(x)|, so that an index of both is largest at a point x that is also the
 largest of the linear function that touches the index in phi(x):
 
-    from 17 starts x, of which the better half goes on after each step, but two at least:
+    from 65 starts x, of which the better half goes on after each step, but two at least:
         u = by_mean m + 2 by_variance A^-1 phi(x)        (slope of the index in phi)
         x = argmax over the box of phi(x)'u              (closed form: `Kernel.features_peak`)
-    until no index rises, or 16 steps were made; then gradients from the best end, if it is no fixed point
+    until no index rises, or 8 steps were made; then gradients (L-BFGS-B) from the best end, unless it is a fixed point
 
 An upper confidence bound and expected improvement are convex in phi, and lie above the linear function: no step lowers
 them, as in the convex-concave procedure (Yuille & Rangarajan 2003). A step of another index is taken if it rises. A
@@ -22,7 +22,7 @@ import numpy as np
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
-from scalable_bandits.posteriors.box.maximization import Sizes, Top, maximize_over_box
+from scalable_bandits.posteriors.box.maximization import Top
 from scalable_bandits.posteriors.box.queried import QueriedEngine
 from scalable_bandits.posteriors.box.surface import PriorMean, SearchSurface, SmoothIndex
 from scalable_bandits.posteriors.state import StateEntry, array
@@ -30,13 +30,13 @@ from scalable_bandits.posteriors.weights import _numba_weights as numba_weights
 from scalable_bandits.posteriors.weights.engine import WeightsEngine, inverse_root
 from scalable_bandits.randomness import generator
 
-STARTS = 16  # number of random starts; one more is where the posterior mean is largest
+STARTS = 64  # number of random starts; one more is where the posterior mean is largest
 FEW = 2  # number of starts that go on to the end
-MOST_STEPS = 16  # largest number of steps
+MOST_STEPS = 8  # largest number of steps
 PRECISION = 1e-12  # relative gain below which a start has converged
-MOST_FINE = 10  # dimensions up to which an end inside the box is refined as far as rounding allows
-FINE = Sizes(scan=1, starts=1)
-COARSE = Sizes(scan=1, starts=1, precision=1e-6, finish=False)
+MOST_CLIMBED = 30  # largest number of steps by gradients from the best end
+FEW_DIMENSIONS = 10  # number of dimensions up to which these go as far as rounding allows
+EXACT, COARSE = 1e-14, 1e-7  # relative gain of a step below which they end, in few and in more dimensions
 
 
 class WeightsBoxEngine(QueriedEngine):
@@ -219,5 +219,29 @@ def top_of_weights(surface: SearchSurface, index: SmoothIndex, bounds: Floats, s
     top = int(np.argmax(values))
     if not jumped[top]:  # a fixed point, as a corner is
         return Top(x[top], float(values[top]), used)
-    polished = maximize_over_box(surface, index, bounds, seed, x[[top]], FINE if len(low) <= MOST_FINE else COARSE)
-    return polished._replace(evaluations=polished.evaluations + used)
+    x[top], values[top], more = _climbed(surface, index, bounds, x[top], float(values[top]))
+    return Top(x[top], float(values[top]), used + more)
+
+
+def _climbed(
+    surface: SearchSurface, index: SmoothIndex, bounds: Floats, x: Floats, value: float
+) -> tuple[Floats, float, int]:
+    """Climb from a point x (d,) by L-BFGS-B; return the end, its index and the number of evaluations."""
+    from scipy.optimize import minimize
+
+    (low, high), sides = bounds.T, bounds[:, 1] - bounds[:, 0]
+
+    def in_box(u: Floats) -> Floats:
+        return np.where(u >= 1.0, high, np.clip(low + u * sides, low, high))
+
+    def descent(u: Floats) -> tuple[float, Floats]:
+        found, gradient = surface.index(index, in_box(u)[None])
+        return -float(found[0]), -gradient[0] * sides
+
+    start, gain = np.clip((x - low) / sides, 0.0, 1.0), EXACT if len(x) <= FEW_DIMENSIONS else COARSE
+    end = minimize(
+        descent, start, jac=True, method="L-BFGS-B", bounds=[(0.0, 1.0)] * len(x),
+        options={"maxiter": MOST_CLIMBED, "ftol": gain, "gtol": 1e-9},
+    )  # fmt: skip
+    rises = -end.fun > value
+    return (in_box(end.x) if rises else x), max(value, -float(end.fun)), int(end.nfev)
