@@ -24,6 +24,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.policies.additive import AdditivePolicy
 from scalable_bandits.posteriors.additive.tables import MOST_DRAWN
 from scalable_bandits.posteriors.blas import one_thread
+from scalable_bandits.posteriors.models.additive import group_space
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Mask
 
@@ -60,10 +61,10 @@ class AddGPTS(AdditivePolicy):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        for table in self._engine.tables:
-            if table.space.size > MOST_DRAWN:
+        for group in self._largest_groups():
+            if (size := group_space(self.domain, group).size) > MOST_DRAWN:
                 allowed = f"groups of at most {MOST_DRAWN:,} points, which are drawn jointly"
-                checks.refuse("groups", f"a group of {table.space.size:,} points", allowed)
+                checks.refuse("groups", f"{list(group)} of {size:,} points", allowed)
 
     def _takes_whole_boxes(self) -> bool:
         return super()._takes_whole_boxes() and self.space.lattice is not None

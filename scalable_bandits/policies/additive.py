@@ -13,18 +13,23 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
+from scalable_bandits.posteriors.additive.decomposition import random_groups
 from scalable_bandits.posteriors.additive.engine import AdditiveEngine
 from scalable_bandits.posteriors.additive.groups import additive_kernel, groups_of
 from scalable_bandits.posteriors.models.additive import AdditiveSearch, group_space
-from scalable_bandits.posteriors.models.model import Query
+from scalable_bandits.posteriors.models.model import Model, Query
+from scalable_bandits.posteriors.models.regrouped import RegroupedModel
+from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Mask
 
+LEARNED = "learned"
 
-def _frozen_groups(value: Any) -> tuple[tuple[int, ...], ...] | None:
-    """Convert groups of dimensions to tuples; None stays None."""
-    allowed = "lists of dimensions, counted from 0, such as [[0, 1], [2]], or None"
-    if value is None:
-        return None
+
+def _frozen_groups(value: Any) -> tuple[tuple[int, ...], ...] | str | None:
+    """Convert groups of dimensions to tuples; None and "learned" stay."""
+    allowed = "lists of dimensions, counted from 0, such as [[0, 1], [2]], 'learned', or None"
+    if value is None or (isinstance(value, str) and value == LEARNED):
+        return value
     if not isinstance(value, Sequence) or isinstance(value, str) or not value:
         checks.refuse("groups", value, allowed)
     if not all(
@@ -49,7 +54,11 @@ class AdditivePolicy(GaussianProcessPolicy):
         Prior covariance of f, a sum of `OnDimensions` kernels, also multiplied by numbers; with `groups`, the kernel of
         each f_j, whose lengthscales, if several, are those of all dimensions. In squared units of y.
     groups
-        Dimensions of each group, counted from 0; None: those of the kernel.
+        Dimensions of each group, counted from 0; None: those of the kernel; "learned" for groups of `group_size`
+        dimensions that are learned from the observations by marginal likelihood, after 10 rounds and whenever a fifth
+        more have been played. What is proven of a policy is proven for given groups.
+    group_size
+        Number of dimensions of each learned group; the last may have fewer.
     The prior mean, which belongs to the sum, is a number. Other parameters are those of `GaussianProcessPolicy` and
     `Policy`.
 
@@ -64,25 +73,53 @@ class AdditivePolicy(GaussianProcessPolicy):
     sharded: ClassVar[bool] = False
     _assumes_draws: ClassVar[bool] = False
 
-    groups: tuple[tuple[int, ...], ...] | None = attrs.field(default=None, converter=_frozen_groups)
+    groups: tuple[tuple[int, ...], ...] | str | None = attrs.field(default=None, converter=_frozen_groups)
+    group_size: int = attrs.field(default=2, converter=checks.to_int, validator=checks.whole(1))
 
     def __attrs_post_init__(self) -> None:
         if self.space.named or not self.space.has_coordinates:
             checks.refuse("space", self.space, "a Box, Grid or Points, whose coordinates are those of a kernel")
         if not isinstance(self.prior_mean, float | int | None):
             checks.refuse("prior_mean", self.prior_mean, "a number, or None: the mean belongs to the sum")
+        if self.groups == LEARNED and self.refit is not None:
+            checks.refuse("refit", self.refit, "None where groups are learned")
         groups = [list(group.dimensions) for group in groups_of(self._prior_kernel)]
         if sorted(k for group in groups for k in group) != list(range(self.space.dimension)):
             checks.refuse("groups", groups, f"each of the {self.space.dimension} dimensions in one group")
         super().__attrs_post_init__()
-        if self.space.lattice is not None:
-            for group in groups:
-                group_space(self.domain, tuple(group))
+        for group in self._largest_groups():
+            if self.space.lattice is not None:
+                group_space(self.domain, group)
+
+    def _largest_groups(self) -> tuple[tuple[int, ...], ...]:
+        """Return the groups, or where they are learned the one that would have most points."""
+        if self.groups != LEARNED or self.space.lattice is None:
+            return self.present_groups
+        longest = np.argsort(self.space.lattice, kind="stable")[-self.group_size :]
+        return (tuple(sorted(longest.tolist())),)
 
     @property
     def _prior_kernel(self) -> Kernel:
         assert self.kernel is not None
-        return self.kernel if self.groups is None else additive_kernel(self.kernel, self.groups)
+        if self.groups is None:
+            return self.kernel
+        groups = self.groups
+        if isinstance(groups, str):  # random ones until there are observations
+            groups = random_groups(self.space.dimension, self.group_size, generator(self.seed, "groups", 0))
+        return additive_kernel(self.kernel, groups)
+
+    def _fresh_model(self) -> Model:
+        if self.groups != LEARNED:
+            return super()._fresh_model()
+        assert self.kernel is not None
+        prior = self._prior._replace(kernel=self.kernel)
+        known = prior, self.domain, self._make_engine, self.regularization, self._search()
+        return RegroupedModel(*known, self.group_size, self.seed)
+
+    def learn(self, candidate: int, y: float, noise_variance: float) -> None:
+        super().learn(candidate, y, noise_variance)
+        if self.groups == LEARNED:
+            self.model.after_round(self.rounds + 1)
 
     def _checked_engine(self) -> str:
         if self.engine != "auto":

@@ -11,6 +11,7 @@ from naive.additive import AdditiveGP
 
 import scalable_bandits as sb
 from policies.test_policies import SCENARIOS, Duel
+from scalable_bandits.posteriors.additive.decomposition import Decomposition, likelier_groups
 from scalable_bandits.posteriors.additive.engine import AdditiveEngine
 from scalable_bandits.posteriors.additive.groups import groups_of
 from scalable_bandits.posteriors.box.surface import constant_mean
@@ -101,12 +102,14 @@ def test_a_grid_that_is_not_enumerated(bound):
         assert index[at] == pytest.approx(index.max(), abs=1e-7)
 
 
-@pytest.mark.parametrize("make", [sb.AddGPUCB, sb.AddGPTS])
-def test_resumed_on_a_grid_that_is_not_enumerated(make, tmp_path):
+@pytest.mark.parametrize("kind", [sb.AddGPUCB, sb.AddGPTS])
+@pytest.mark.parametrize("groups", [[[k] for k in range(8)], "learned"], ids=["given", "learned"])
+def test_resumed_on_a_grid_that_is_not_enumerated(kind, groups, tmp_path):
     """From its state, its pickle and a store a policy asks for the same points, to the last bit."""
+    grid = sb.Grid(LARGE.bounds, 9)
 
     def fresh():
-        return make(LARGE, 2.0 * sb.Matern(0.5), groups=[[k] for k in range(8)], **SETTINGS)
+        return kind(grid, 2.0 * sb.Matern(0.5), groups=groups, **SETTINGS)
 
     policy = fresh()
     with sb.record(policy, tmp_path / "run.zarr"):
@@ -121,6 +124,7 @@ def test_resumed_on_a_grid_that_is_not_enumerated(make, tmp_path):
         for each in copies:
             np.testing.assert_array_equal(each.ask(3), expected)
             np.testing.assert_array_equal(each.best().x, policy.best().x)
+            assert each.present_groups == policy.present_groups
 
 
 @pytest.mark.parametrize("bound", ["sum", "groups"])
@@ -159,21 +163,43 @@ def test_draws_are_of_the_joint_posterior():
 
 
 @pytest.mark.parametrize("kind", [sb.AddGPUCB, sb.AddGPTS])
-@pytest.mark.parametrize("d", [10, 30])
-def test_regret_of_a_sum_over_pairs(kind, d):
-    """Against random play: at most a fifth after 300 rounds in 10 dimensions, two fifths in 30."""
+@pytest.mark.parametrize(("d", "learned", "share"), [(10, False, 0.2), (30, False, 0.4), (10, True, 0.3)])
+def test_regret_of_a_sum_over_pairs(kind, d, learned, share):
+    """Of 300 rounds, as a share of random play's, with groups that are given or learned."""
     rng = np.random.default_rng(d)
     space, side = sb.Grid([[0, 1]] * d, 15), sb.Grid([[0, 1]] * 2, 15)
-    pairs = [[k, k + 1] for k in range(0, d, 2)]
+    pairs = rng.permutation(d).reshape(-1, 2).tolist()
     factor = np.linalg.cholesky(sb.RBF(0.3).block(side.points()) + 1e-8 * np.eye(225))
     tables = rng.standard_normal((len(pairs), 225)) @ factor.T
-    policy, total = kind(space, sb.RBF(0.3), groups=pairs, **SETTINGS), 0.0
+    policy, total = kind(space, sb.RBF(0.3), groups="learned" if learned else pairs, **SETTINGS), 0.0
     for _ in range(300):
         x = policy.ask()
-        value = sum(table[side.find(x[None, pair])[0]] for pair, table in zip(pairs, tables, strict=True))
+        value = sum(table[side.find(x[None, sorted(pair)])[0]] for pair, table in zip(pairs, tables, strict=True))
         policy.tell(x, value + NOISE * rng.standard_normal())
         total += tables.max(axis=1).sum() - value
-    assert total / 300 <= {10: 0.2, 30: 0.4}[d] * (tables.max(axis=1) - tables.mean(axis=1)).sum()
+    assert total / 300 <= share * (tables.max(axis=1) - tables.mean(axis=1)).sum()
+
+
+def test_likelihood_of_decompositions():
+    """It is that of the averages, up to a constant; the true groups are found from few values at random points."""
+    rng, kernel = np.random.default_rng(1), 1.5 * sb.RBF(0.5)
+    true = ((0, 3), (1, 5), (2, 4))
+    x, noise = rng.random((60, 6)), rng.uniform(0.005, 0.02, 60)
+    factor = [np.linalg.cholesky(kernel.block(x[:, group]) + 1e-9 * np.eye(60)) for group in true]
+    y = sum(each @ rng.standard_normal(60) for each in factor) + np.sqrt(noise) * rng.standard_normal(60)
+    other = ((0, 1), (2, 3), (4, 5))
+    found, expected = [], []
+    for groups in (true, other):
+        found.append(Decomposition(kernel, x, y, noise, groups).log_likelihood)
+        gram = sum(np.array([[1.5 * naive_kernels.rbf(0.5)(a, b) for b in x[:, g]] for a in x[:, g]]) for g in groups)
+        expected.append(
+            -0.5 * (y @ np.linalg.solve(gram + np.diag(noise), y) + np.linalg.slogdet(gram + np.diag(noise))[1])
+        )
+    np.testing.assert_allclose(found, expected, rtol=1e-8)
+    learned = likelier_groups(kernel, x, y, noise, other, 2, np.random.default_rng(2))
+    assert set(learned) == set(true)
+    again = likelier_groups(kernel, x, y, noise, true, 2, np.random.default_rng(3))
+    assert set(again) == set(true)
 
 
 def test_a_box():
@@ -217,6 +243,9 @@ class TestGroups:
             (sb.Grid([[0, 1]] * 3, 100), sb.RBF(0.2), {"groups": [[0, 1, 2]]}, "groups"),
             (sb.Grid([[0, 1]] * 2, 5), sb.RBF(0.2), {"groups": [[0], [1]], "prior_mean": np.zeros(25)}, "prior_mean"),
             (sb.Grid([[0, 1]] * 2, 5), sb.RBF(0.2), {"groups": [[0], [1]], "engine": "dense"}, "engine"),
+            (sb.Grid([[0, 1]] * 2, 5), sb.RBF(0.2), {"groups": "unknown"}, "groups"),
+            (sb.Grid([[0, 1]] * 2, 5), sb.RBF(0.2), {"groups": "learned", "refit": 5}, "refit"),
+            (sb.Grid([[0, 1]] * 4, (2, 300, 300, 2)), sb.RBF(0.2), {"groups": "learned"}, "groups"),
             (sb.Arms(4), sb.Covariance(np.eye(4)), {"groups": [[0]]}, "space"),
             (sb.SearchSpace({"a": sb.Real(0, 1)}), sb.RBF(0.2), {"groups": [[0]]}, "space"),
         ],
