@@ -11,6 +11,7 @@ where no group can be changed for the better.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -64,7 +65,7 @@ class Ascent:
 
     def climb(self, start: Floats) -> tuple[Floats, float]:
         """Climb from a point (d,); return the end (d,), and its bound minus the prior mean, in units of y."""
-        summands, bound = self._summands, -np.inf
+        summands = self._summands
         at = [int(number) for table in self._tables for number in table.find(start[None])[:, 0]]
         cross = np.array([each.cross(number) for each, number in zip(summands, at, strict=True)])
         solved = np.ascontiguousarray(self._solve(cross.T).T)
@@ -72,9 +73,10 @@ class Ascent:
         priors = np.array([each.table.prior_variance[number] for each, number in zip(summands, at, strict=True)])
         sums, solved_sums = cross.sum(axis=0), solved.sum(axis=0)
         for _ in range(MOST_SWEEPS):
-            before = list(at)
-            for i, each in enumerate(summands):
-                rest, weights = sums - cross[i], solved_sums - solved[i]
+            rests = priors.sum() - priors - np.einsum("ij,ij->i", sums - cross, solved_sums - solved)
+            rising = self._rising(at, solved_sums - solved, rests)
+            for i in rising:
+                each, rest, weights = summands[i], sums - cross[i], solved_sums - solved[i]
                 index = self._index(each, weights, float(priors.sum() - priors[i] - rest @ weights))
                 best = int(np.argmax(index))
                 if index[best] > index[at[i]] + GAIN * abs(index[at[i]]):
@@ -82,18 +84,37 @@ class Ascent:
                     cross[i] = each.cross(best)
                     solved[i] = self._solve(cross[i])
                     sums, solved_sums = cross.sum(axis=0), solved.sum(axis=0)
-                bound = float(index[at[i]] + means.sum() - means[i])
-            if at == before:
+            if not rising:
                 break
-        return self._point(at, len(start)), bound
+        variance = max(float(priors.sum() - sums @ solved_sums), 0.0)
+        return self._point(at, len(start)), float(means.sum()) + self._width * math.sqrt(variance)
+
+    def _rising(self, at: list[int], weights: Floats, variances: Floats) -> list[int]:
+        """Return the groups that could be changed for the better, given weights (groups, m + q) and variances of r.
+
+        All are compared at once, which takes less time than one after the other.
+        """
+        found, first = [], 0
+        for table in self._tables:
+            own = weights[first : first + len(table.members), : table.places.shape[1]]
+            for i, covariance in enumerate(table.projected(own), first):
+                index = self._bound(self._summands[i], covariance, weights[i], float(variances[i]))
+                if index.max() > index[at[i]] + GAIN * abs(index[at[i]]):
+                    found.append(i)
+            first += len(table.members)
+        return found
 
     def _index(self, own: _Summand, weights: Floats, variance: float) -> Floats:
         """Return the bound (n,) at all points of a group, without the means of the other groups.
 
         `weights` (m + q,) are (K + N)^-1 k_r(X), and `variance` is the posterior variance of r.
         """
-        observed = len(weights) - len(own.pending)
-        covariance = own.table.projected_in(own.place, weights[:observed]) + weights[observed:] @ own.pending
+        covariance = own.table.projected_in(own.place, weights[: len(weights) - len(own.pending)])
+        return self._bound(own, covariance, weights, variance)
+
+    def _bound(self, own: _Summand, covariance: Floats, weights: Floats, variance: float) -> Floats:
+        if len(own.pending):
+            covariance = covariance + weights[-len(own.pending) :] @ own.pending
         return own.mean + self._width * np.sqrt(np.maximum(own.variance - 2.0 * covariance + variance, 0.0))
 
     def _point(self, at: list[int], dimension: int) -> Floats:

@@ -93,10 +93,10 @@ class Tables:
         return covariances(self.kernel, points, self.points)
 
     def projected(self, weights: Floats) -> Floats:
-        """Return K_j(Z_j, X) weights, (G, n), for weights (m,) of the observed points."""
+        """Return K_j(Z_j, X) weights, (G, n), for weights (m,) of the observed points, or (G, m) of each group."""
         groups = len(self.members)
         at = self._row[self.places] + self._used * np.arange(groups)[:, None]
-        sums = np.bincount(at.ravel(), np.tile(weights, groups), minlength=groups * self._used)
+        sums = np.bincount(at.ravel(), np.broadcast_to(weights, at.shape).ravel(), minlength=groups * self._used)
         return np.asarray(sums.reshape(groups, self._used) @ self._rows[: self._used])
 
     def cross(self, place: int, number: int) -> Floats:
