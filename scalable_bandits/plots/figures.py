@@ -218,6 +218,11 @@ def _cells(policy: PiGPUCB, low: Floats, high: Floats, ax: Axes) -> None:
         side = first.upper - first.lower
         ax.vlines(np.arange(low[0], high[0] + side[0] / 2, side[0]), low[1], high[1], color=EDGE, linewidth=0.3)
         ax.hlines(np.arange(low[1], high[1] + side[1] / 2, side[1]), low[0], high[0], color=EDGE, linewidth=0.3)
+    for element in policy.cover:
+        if element.split is not None:  # cubes of half its side without observations are no cells
+            (x, y), (right, top) = element.lower.tolist(), element.upper.tolist()
+            ax.vlines((x + right) / 2, y, top, color=EDGE, linewidth=0.7)
+            ax.hlines((y + top) / 2, x, right, color=EDGE, linewidth=0.7)
     deepest = max((element.depth for element in leaves), default=0)
     for element in sorted(leaves, key=lambda e: e.depth):
         x, y = element.lower.tolist()

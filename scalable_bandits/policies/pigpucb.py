@@ -12,6 +12,7 @@
 
 Differs from the paper in: alpha is 1, as in the paper's experiments, unless `theory` selects the theorem's 1 + 2 / T;
 g_A is realised; with `tightening` the index of a cell nowhere exceeds the index that its parent had when it split.
+Empty cells, whose index is that of the prior, are groups: a split costs what the observations in it cost, not 2^d.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ from scalable_bandits.policies.base import Best, Observations, Policy
 from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree
 from scalable_bandits.posteriors.partition.box_cells import BoxCells, CubeIndex
 from scalable_bandits.posteriors.partition.cell import Cell
-from scalable_bandits.posteriors.partition.cover import make_cover
+from scalable_bandits.posteriors.partition.cover import FEW_DIMENSIONS, make_cover
 from scalable_bandits.posteriors.partition.finite_cells import FiniteCells
+from scalable_bandits.posteriors.partition.grid_cells import GridCells
 from scalable_bandits.posteriors.partition.looped_partition import COMPILED, LoopedPartition, WidthRule
 from scalable_bandits.posteriors.partition.observation_log import ObservationLog
 from scalable_bandits.posteriors.partition.partition import Partition, Winner
@@ -40,7 +42,8 @@ from scalable_bandits.posteriors.partition.remote_cells import MakeCells, Remote
 from scalable_bandits.posteriors.regression import Regression
 from scalable_bandits.posteriors.rounds import Columns, Game
 from scalable_bandits.posteriors.state import State, StateEntry
-from scalable_bandits.spaces import Box, Domain, FiniteSpace, Indices, Mask
+from scalable_bandits.spaces import Box, Domain, Grid, Indices, Mask
+from scalable_bandits.spaces.finite import MOST_ENUMERATED
 
 _valid_nu: checks.Validator = attrs.validators.optional(checks.positive_or_infinite)
 
@@ -76,17 +79,24 @@ class PiGPUCB(Policy):
         Whether the index of a cell is bounded by the index that its parent had when it split.
     nu
         Smoothness in b and q; if not given, that of a Matern kernel, and 2.5 for other kernels.
+    enumerated
+        Largest number of candidates of a grid at all of which indices are computed. Of a larger grid only visited
+        points are numbered, and a cell of more than 1,024 candidates (or more than `enumerated`) is searched for its
+        largest index.
 
     Other parameters are those of `Policy` (`on`: executor of the cells); without a horizon the first cover is one
     cube. On a box each cell maximises its index over its own cube by a scrambled Sobol set and exact gradients;
-    `evaluations` counts the points at which an index was computed. `posterior` is, at each point, that of the cell of
-    largest index there, or of the nearest cell.
+    `evaluations` counts the points of a box or a large grid at which an index was computed. `posterior` is, at each
+    point, that of the cell of largest index there, or of the nearest cell. Up to six dimensions cells are closed cubes;
+    in more, a point on shared faces is in one cell alone, and with `tightening` the bound is one number, the largest
+    index that the parent had.
 
     Raises
     ------
     ValueError
-        If the space has no coordinates, the kernel forgets, nu is not positive, `theory` comes without a horizon or
-        with another regularization, or the regularization is lost in the rounding of the prior variance.
+        If the space has no coordinates, the kernel forgets, or is not stationary on a box or grid of more than six
+        dimensions, nu is not positive, `theory` comes without a horizon or with another regularization, or the
+        regularization is lost in the rounding of the prior variance.
 
     Examples
     --------
@@ -112,6 +122,7 @@ class PiGPUCB(Policy):
     theory: bool = attrs.field(default=False, validator=checks.instance_of(bool, "True or False"))
     tightening: bool = attrs.field(default=False, validator=checks.instance_of(bool, "True or False"))
     nu: float | None = attrs.field(default=None, converter=checks.to_float, validator=_valid_nu)
+    enumerated: int = attrs.field(default=MOST_ENUMERATED, converter=checks.to_int, validator=checks.whole(1))
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -143,21 +154,28 @@ class PiGPUCB(Policy):
 
     def _empty_partition(self, remote: bool = True) -> Partition:
         log, tree = ObservationLog(), ArgmaxTree(self.rkhs_norm, self.noise)
-        space: Box | FiniteSpace
         make: MakeCells
+        cover: Any  # of the kind that `make` takes
         if self.domain.whole_box:
-            assert isinstance(self.space, Box)
-            index = CubeIndex(UpperConfidence, self.tightening, self.regularization, self._salt)
-            space, make = self.space, functools.partial(BoxCells, self.kernel, self._mean, index)
+            assert isinstance(self.space, Box | Grid)
+            index = CubeIndex(UpperConfidence, self.tightening, self.regularization, self._salt, self.enumerated)
+            kind = BoxCells if isinstance(self.space, Box) else GridCells
+            cover, make = make_cover(self.space, self._points), functools.partial(kind, self.kernel, self._mean, index)
         else:
-            space = self.domain.finite
+            cover = make_cover(self.domain.finite, None)
             make = functools.partial(FiniteCells, self.kernel, self._mean, self.regularization, self._salt)
-        cover: Any = make_cover(space, self._points)  # of the kind that `make` takes
+        if not (self.kernel.stationary or cover.lists_cubes):
+            allowed = f"a stationary one in more than {FEW_DIMENSIONS} dimensions, where empty cubes are not looked at"
+            checks.refuse("kernel", self.kernel, allowed)
         local = self.on is None or not remote
         posteriors = make(cover, log, tree) if local else RemoteCells(make, cover, log, tree, self._executor)
         # The compiled loop reaches only cells in this process.
-        kind = LoopedPartition if isinstance(posteriors, FiniteCells) and COMPILED else Partition
-        return kind(posteriors, self._divisions, self._split_threshold, self.tightening, self._salt)
+        looped = LoopedPartition if isinstance(posteriors, FiniteCells) and COMPILED else Partition
+        return looped(posteriors, self._divisions, self._split_threshold, self.tightening, self._salt)
+
+    @property
+    def _most_numbered(self) -> int:
+        return self.enumerated
 
     @property
     def _mean(self) -> float:
@@ -214,7 +232,7 @@ class PiGPUCB(Policy):
     def _winner(self) -> Winner:
         """Return what is played next, chosen in a copy of the partition if it has not been chosen yet.
 
-        Choosing may make cells, which a property must not do.
+        Choosing makes the cells of pending points, which a property must not do.
         """
         partition, pending = self._current_partition(), self._pending.numbers
         winner = partition.last_winner(pending)
@@ -225,10 +243,8 @@ class PiGPUCB(Policy):
         return winner
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
-        partition, asked, self._asked = self._current_partition(), self._asked, True
+        partition = self._current_partition()
         try:
-            if asked and not self._pending.numbers and partition.last_winner([]) is None:
-                partition.argmax(self._log_term(self.round))  # `ask` did so before a resume: it makes cells
             partition.observe(candidate, y, noise_variance, self._log_term(self.rounds + 1))  # (2), (5)
         except BaseException:  # if workers are lost, some cells may have the observation, others not
             self._discard()
@@ -262,7 +278,7 @@ class PiGPUCB(Policy):
 
     @property
     def evaluations(self) -> int:
-        """Number of points of a box at which an index was computed so far; 0 on a finite space."""
+        """Number of points at which cells of a box or a large grid computed their indices so far; else 0."""
         return self._current_partition().posteriors.evaluations
 
     # ---- results
@@ -274,8 +290,13 @@ class PiGPUCB(Policy):
 
     @property
     def cover(self) -> list[CoverElement]:
-        """All cells that were ever made; cubes without observations have none."""
+        """All cells that were ever made: cubes into which a point fell, and with `tightening` the others of a split."""
         return [self._element(cell) for cell in self._current_partition().cells]
+
+    @property
+    def empty_cubes(self) -> int:
+        """Number of cubes of the present cover that hold candidates and no observation."""
+        return self._current_partition().empty_cubes
 
     def _element(self, cell: Cell) -> CoverElement:
         lower, upper = self._current_partition().cover.bounds(cell.divisions, cell.place)

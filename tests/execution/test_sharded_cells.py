@@ -17,8 +17,9 @@ SPACES = {
     "grid": sb.Grid([[0, 1]] * 2, (20, 16)),
     "points": sb.Points(np.random.default_rng(0).random((150, 2))),
     "box": sb.Box([[0, 1], [0, 2]]),
+    "many dimensions": sb.Grid([[0, 1]] * 20, 10),
 }
-HORIZON = {"box": 12}
+HORIZON = {"box": 12, "many dimensions": 12}
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -33,7 +34,7 @@ def policy_of(space, on=None, tightening=False, horizon=None):
 
 def play(policy, before=lambda t: None, rounds=60):
     """Play a run; return its points (also several at once, and of those available), widths, gains and cover."""
-    seen, box = [], isinstance(policy.space, sb.Box)
+    seen, box = [], policy.domain.whole_box
     for t in range(1, rounds + 1):
         before(t)
         allowed = np.arange(t % 5, policy.space.size, 2) if t % 9 == 0 and not box else None

@@ -1,7 +1,7 @@
 """pi-GP-UCB from the paper: a list of cubes, each refitted from scratch in every round.
 
 Janz, Burt & Gonzalez 2020, section 3. Cubes are kept as exact fractions; a point belongs to every closed cube that
-contains it.
+contains it, or to one cube alone, which has its upper faces only where the space ends.
 """
 
 import functools
@@ -18,8 +18,8 @@ class NaivePartition:
     `points` are exact: tuples of fractions. `covariance` is a function of two (d,) arrays.
     """
 
-    def __init__(self, points, covariance, *, nu, horizon, norm, noise, alpha, delta, tightening):
-        self.points = points
+    def __init__(self, points, covariance, *, nu, horizon, norm, noise, alpha, delta, tightening, closed=True):
+        self.points, self.closed = points, closed
         self.coordinates = np.array([[float(c) for c in point] for point in points])
         self.covariance = functools.cache(lambda i, j: covariance(self.coordinates[i], self.coordinates[j]))
         self.known_members = {}  # by corner and side
@@ -42,7 +42,10 @@ class NaivePartition:
 
     def inside(self, cube, i):
         corner, side, _ = cube
-        return all(c <= x <= c + side for c, x in zip(corner, self.points[i], strict=True))
+        return all(
+            c <= x <= c + side and (self.closed or x < c + side or x == 1)
+            for c, x in zip(corner, self.points[i], strict=True)
+        )
 
     def members(self, cube):
         """Numbers of the points in a cube, each of which is looked through once."""

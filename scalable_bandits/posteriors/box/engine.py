@@ -19,6 +19,8 @@ from scalable_bandits.posteriors.regression import covariances, grown, positive_
 from scalable_bandits.posteriors.state import State, StateEntry, array, value
 from scalable_bandits.spaces import Indices
 
+FEWEST = 8  # number of rows for which there is room at first: the cells of a partition have few
+
 
 class BoxEngine(QueriedEngine):
     """Exact posterior of a whole box.
@@ -97,7 +99,7 @@ class BoxEngine(QueriedEngine):
     @property
     def nbytes(self) -> int:
         """Approximate memory of the factor, its matrix and their copies."""
-        return 32 * max(64, 2 * len(self._slots)) ** 2
+        return 32 * max(FEWEST, 2 * len(self._slots)) ** 2
 
     @property
     def noise_variances(self) -> Floats:
@@ -117,7 +119,7 @@ class BoxEngine(QueriedEngine):
         """Enlarge the arrays to at least `count` rows, by half their size at once, so that growing costs little."""
         size = len(self._x)
         if count > size:
-            room = max(count, size + size // 2, 64)
+            room = max(count, size + size // 2, FEWEST)
             self._x, self._sums = grown(self._x, room, self._x.shape[1]), grown(self._sums, room, 2)
             self._matrix, self._factor = grown(self._matrix, room, room), grown(self._factor, room, room)
 

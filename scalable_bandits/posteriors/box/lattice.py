@@ -6,11 +6,13 @@ side. Along long sides there are also ascents between the points, which end at t
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.box.maximization import Top
-from scalable_bandits.posteriors.box.settings import Search
+from scalable_bandits.posteriors.box.settings import EFFORT, Effort, Search
 from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Domain, Grid, Indices, Integer, Mask, SearchSpace
@@ -32,7 +34,7 @@ class GridPoints:
 
 def top_of_grid(
     surface: SearchSurface, index: SmoothIndex, grid: Grid, near: Floats, key: tuple[int, int], scan: int,
-    allowed: Mask | None = None, without: Floats | None = None,
+    allowed: Mask | None = None, without: Floats | None = None, effort: Effort = EFFORT,
 ) -> Top:  # fmt: skip
     """Find the candidate of largest index.
 
@@ -54,12 +56,14 @@ def top_of_grid(
         Mask (n,) of the candidates to choose from, if these are numbered; None for all.
     without
         Candidates (k, d) that are not chosen unless the search finds no other.
+    effort
+        Number and precision of the climbs.
     """
     steps = None if without is None else grid.steps(without).astype(np.float64)
     search = _GridSearch(surface, index, grid, allowed, generator(key[0], "grid", key[1]), steps)
-    top = search.run(grid.steps(near).astype(np.float64), scan)
+    top = search.run(grid.steps(near).astype(np.float64), scan, effort)
     if not top.value > -np.inf and without is not None:  # all candidates are among those
-        return top_of_grid(surface, index, grid, near, key, scan, allowed)
+        return top_of_grid(surface, index, grid, near, key, scan, allowed, effort=effort)
     return top._replace(x=grid.at(top.x[None].astype(np.int64))[0])
 
 
@@ -71,9 +75,21 @@ class _GridSearch(Search):
         without: Floats | None,
     ):  # fmt: skip
         self._grid, self._allowed = grid, allowed
-        space = SearchSpace({f"x{k}": Integer(0, side - 1) for k, side in enumerate(grid.sides)})
+        space = SearchSpace({f"x{k}": _steps(side) for k, side in enumerate(grid.sides)})
         super().__init__(_OnCube(surface, grid.box, space.coordinates.parameters), index, space, rng, without)
-        self._continuous = np.array(grid.sides)[self._parameters] > FEW
+        sides = np.array(grid.sides)
+        self._continuous = sides[self._parameters] > FEW
+        # Of short sides: every point of a line through a point, as the side and the number of steps along it.
+        self._lines = None if self._continuous.any() else (np.repeat(np.arange(len(sides)), sides), _counts(sides))
+
+    def neighbours(self, point: Floats) -> Floats:
+        if self._lines is None:
+            return super().neighbours(point)
+        along, steps = self._lines  # the same points, all at once
+        others = steps != point[along]
+        points = np.repeat(point[None], others.sum(), axis=0)
+        points[np.arange(len(points)), along[others]] = steps[others]
+        return points
 
     def drawn(self, count: int) -> Floats:
         if self._allowed is None:
@@ -86,6 +102,16 @@ class _GridSearch(Search):
             return super().first_allowed(points, count)
         numbers = np.ravel_multi_index(tuple(points.astype(np.int64).T), self._grid.sides)
         return np.flatnonzero(self._allowed[numbers])[:count]
+
+
+@functools.cache
+def _steps(side: int) -> Integer:
+    return Integer(0, side - 1)
+
+
+def _counts(sides: Indices) -> Indices:
+    """Return the numbers of steps from 0 along each side, one side after the other."""
+    return np.arange(sides.sum()) - np.repeat(sides.cumsum() - sides, sides)
 
 
 class _OnCube:
@@ -106,6 +132,8 @@ class _OnCube:
         self._lengths = (bounds[:, 1] - bounds[:, 0])[dimensions]
 
     def _at(self, u: Floats) -> Floats:
+        if len(self._dimensions) == len(self._low):
+            return self._low + u * self._lengths
         x = np.tile(self._low, (len(u), 1))
         x[:, self._dimensions] += u * self._lengths
         return x

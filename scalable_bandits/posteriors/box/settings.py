@@ -11,6 +11,8 @@ settings enough are allowed. The result depends only on the posterior, the space
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from scalable_bandits.checks import Floats
@@ -19,11 +21,19 @@ from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Indices, SearchSpace
 
-STARTS = 5  # number of climbs
 STEPS = 10  # largest number of evaluations in an ascent of the continuous parameters
 MOST_MOVES = 50  # largest number of changes of one parameter in a climb
 CLOSELY = 32  # number of settings of largest index that may all be starts; of the next 64 every second one, and so on
-GAIN = 1e-9  # relative gain below which a climb has ended
+
+
+class Effort(NamedTuple):
+    """Climbs of a search."""
+
+    starts: int = 5  # number of climbs
+    gain: float = 1e-9  # relative gain below which a climb has ended
+
+
+EFFORT = Effort()
 
 
 def top_of_settings(
@@ -77,9 +87,9 @@ class Search:
         self.evaluations = 0
         self._parameters, self._continuous = space.coordinates.parameters, space.coordinates.continuous
 
-    def run(self, near: Floats, scan: int) -> Top:
+    def run(self, near: Floats, scan: int, effort: Effort = EFFORT) -> Top:
         best = near[promising(self.surface, self.index, self.space.encode(near))]
-        around = [self.space.neighbours(point, self.rng) for point in best]
+        around = [self.neighbours(point) for point in best]
         points = np.concatenate([best, self.drawn(scan), *around])
         first: dict[bytes, int] = {}
         for i, point in enumerate(points):
@@ -87,13 +97,17 @@ class Search:
         points = points[list(first.values())]
         values = self._values(points)
         order = np.argsort(-values, kind="stable")[_thinned(len(values))]
-        starts = order[self.first_allowed(points[order], STARTS)]
+        starts = order[self.first_allowed(points[order], effort.starts)]
         if not len(starts):  # `where` is true at hardly any setting
             points = self.space.draw(1, self.rng)
             values, starts = self._values(points), np.zeros(1, dtype=np.int64)
-        ends, reached = self._climb(points[starts], values[starts])
+        ends, reached = self._climb(points[starts], values[starts], effort.gain)
         best_end = int(np.argmax(reached))
         return Top(ends[best_end], float(reached[best_end]), self.evaluations)
+
+    def neighbours(self, point: Floats) -> Floats:
+        """Return points (k, p) that differ from a point (p,) in the value of one parameter."""
+        return self.space.neighbours(point, self.rng)
 
     def drawn(self, count: int) -> Floats:
         """Draw points (count, p), in general also some where `where` is false."""
@@ -110,20 +124,23 @@ class Search:
             values[[point.tobytes() in self._without for point in points]] = -np.inf
         return values
 
-    def _climb(self, points: Floats, values: Floats) -> tuple[Floats, Floats]:
-        """Climb from points (k, p) with indices (k,), a step of all at a time; return the ends and their indices."""
+    def _climb(self, points: Floats, values: Floats, least: float) -> tuple[Floats, Floats]:
+        """Climb from points (k, p) with indices (k,), a step of all at a time; return the ends and their indices.
+
+        A climb ends where its relative gain is below `least`.
+        """
         left = np.arange(len(points))
         for _ in range(MOST_MOVES):
             before = values.copy()
             points[left], values[left] = self._slide(points[left], values[left])
-            around = [self.space.neighbours(points[i], self.rng) for i in left]
+            around = [self.neighbours(points[i]) for i in left]
             found = np.split(self._values(np.concatenate(around)), np.cumsum([len(each) for each in around])[:-1])
             for i, neighbours, indices in zip(left, around, found, strict=True):
                 order = np.argsort(-indices, kind="stable")
                 order = order[indices[order] > values[i]]
                 for best in order[self.first_allowed(neighbours[order], 1)]:
                     points[i], values[i] = neighbours[best], indices[best]
-            gain = GAIN * np.maximum(1.0, np.abs(np.where(np.isfinite(before), before, 0.0)))
+            gain = least * np.maximum(1.0, np.abs(np.where(np.isfinite(before), before, 0.0)))
             left = left[values[left] > before[left] + gain[left]]
             if not len(left):
                 break

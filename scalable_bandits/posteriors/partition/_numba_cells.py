@@ -70,11 +70,7 @@ class LoopConstants(NamedTuple):
     growth: float  # b d
     norm: float  # B
     noise: float  # R
-    prior_mean: float
-    prior_std: float
     tolerance: float  # relative distance from the largest index within which candidates are tied
-    empty: bool  # whether the first cover has a cube that is no cell
-    empty_hash: np.uint64  # seeded hash of the first such cube
     slot_count: int  # number of slots of the tree in use
 
 
@@ -217,16 +213,15 @@ def following(tree, node):
 
 
 @njit(cache=True, nogil=True)
-def select(tree, leaves, hashes, log_term, norm, noise, best, tolerance, visited, values):
+def select(tree, leaves, hashes, log_term, norm, noise, tolerance, visited, values):
     """Find the cell of largest index; of ties the one of smallest seeded hash.
 
-    Cells whose bounds reach the largest index are visited, those of large bounds first. `best` is the largest index
-    outside of the tree (-inf without one). Returns the cell's slot (-1 if no index reaches `best`), its index, whether
-    it is outdated, and the number of cells visited. An outdated cell is one whose maximizer may be another at the
-    present width: the caller evaluates the cell and calls again.
+    Cells whose bounds reach the largest index are visited, those of large bounds first. Returns the cell's slot, its
+    index, whether it is outdated, and the number of cells visited. An outdated cell is one whose maximizer may be
+    another at the present width: the caller evaluates the cell and calls again.
     """
     size = tree.shape[0] // 2
-    found = 0
+    found, best = 0, -np.inf
     node = 1
     while node:
         if tree[node] < best - tolerance * abs(best) or tree[node] == -np.inf:
@@ -337,12 +332,10 @@ def play(cell_arrays, tree_arrays, slots_of, constants, game, columns, first):
             return OTHER_ROUND, -1, i
         if log_term > schedule[VALID_UNTIL]:
             rebuild_ahead(tree, leaves, constants.slot_count, log_term, schedule, norm, deviation)
-        schedule[LAST], valid_until, outside_index = log_term, schedule[VALID_UNTIL], -np.inf
-        if constants.empty:
-            outside_index = constants.prior_mean + width_of(0.0, log_term, norm, deviation) * constants.prior_std
+        schedule[LAST], valid_until = log_term, schedule[VALID_UNTIL]
         while True:
-            slot, index, outdated, seen = select(
-                tree, leaves, hashes, log_term, norm, deviation, outside_index, tolerance, visited, values
+            slot, _, outdated, seen = select(
+                tree, leaves, hashes, log_term, norm, deviation, tolerance, visited, values
             )
             if outdated and cells[slot, SIZE] == 0:
                 return UNKNOWN_CELL, slot, i
@@ -351,9 +344,6 @@ def play(cell_arrays, tree_arrays, slots_of, constants, game, columns, first):
             schedule[VISITS] += seen
             used[slot] = True
             update_maximizer(cells, leaves, tree, valid_until, slot, log_term, constants, salt)
-        ahead = not constants.empty or index > outside_index + tolerance * abs(index)
-        if slot < 0 or not (ahead or hashes[slot] < constants.empty_hash):
-            return OTHER_ROUND, slot, i
         x = cells[slot, MAXIMIZER]
         if cells[slot, SIZE] == 0 or x < 0:
             return UNKNOWN_CELL, slot, i

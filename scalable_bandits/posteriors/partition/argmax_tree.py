@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,16 @@ FIRST_SLOTS = 64  # number of slots that fit in a new tree
 NOTES = 1 << 16  # number of observations that the loop can note before Python has to take them over
 
 _width_of = plain(numba_cells.width_of)
+
+
+class Leaf(Protocol):
+    """Cell, or group of empty cubes, that has a leaf in the tree."""
+
+    slot: int
+    seeded_hash: int
+    gain: float
+    maximizer: Any
+    posterior: Any
 
 
 class LoopCells:
@@ -102,7 +112,7 @@ class ArgmaxTree:
         """Remove all cells, and set the log term of the last call of `find_largest`."""
         self._schedule = np.array([last, -math.inf, 1e-3, 0.0])
         self._make_room(FIRST_SLOTS, np.empty((0, 5)), np.empty(0, dtype=np.uint64))
-        self._cells: list[Cell] = []  # cell of each slot; a removed cell stays until the slot is used again
+        self._cells: list[Any] = []  # cell of each slot; a removed cell stays until the slot is used again
         self._vacant: list[int] = []  # slots of removed cells
         self.loop_cells = LoopCells()
 
@@ -120,7 +130,7 @@ class ArgmaxTree:
         width: float = _width_of(gain, log_term, self.norm, self.noise)
         return width
 
-    def add(self, cell: Cell) -> None:
+    def add(self, cell: Leaf) -> None:
         """Add a cell."""
         if self._vacant:
             cell.slot = self._vacant.pop()
@@ -133,17 +143,25 @@ class ArgmaxTree:
                 self.loop_cells = LoopCells(2 * cell.slot)  # cells are added again when the loop asks for them
         self.arrays.hashes[cell.slot] = cell.seeded_hash
 
-    def remove(self, cell: Cell) -> None:
+    def remove(self, cell: Leaf) -> None:
         """Remove a cell."""
         self._vacant.append(cell.slot)
-        self._set(cell.slot, -np.inf, 0.0, np.inf, 0.0, 0.0)
+        self.set_absent(cell)
         cell.slot = -1
+
+    def set_absent(self, cell: Leaf) -> None:
+        """Have a cell never found."""
+        self._set(cell.slot, -np.inf, 0.0, np.inf, 0.0, 0.0)
+
+    def set_hash(self, cell: Leaf) -> None:
+        """Set the seeded hash of a cell or group to its present one."""
+        self.arrays.hashes[cell.slot] = cell.seeded_hash
 
     def set_unknown(self, cell: Cell) -> None:
         """Set a cell's index to unknown: infinite, so that it is computed before any other cell is chosen."""
         self._set(cell.slot, np.inf, 0.0, -1.0, 0.0, cell.gain)
 
-    def set_maximum(self, cell: Cell, mean: float, std: float, width: float, largest_std: float) -> None:
+    def set_maximum(self, cell: Leaf, mean: float, std: float, width: float, largest_std: float) -> None:
         """Set mean and std at a cell's maximizer, its largest width, and the largest std in the cell."""
         self._set(cell.slot, mean, std, width, largest_std, cell.gain)
 
@@ -171,17 +189,13 @@ class ArgmaxTree:
             numbers, salt, leaves, cell.slot, tree, self._schedule[VALID_UNTIL],
         )  # fmt: skip
 
-    def find_largest(
-        self, log_term: float, outside_index: float, evaluate: Callable[[Cell, float], None]
-    ) -> tuple[Cell | None, float]:
+    def find_largest(self, log_term: float, evaluate: Callable[[Any, float], None]) -> tuple[Any, float]:
         """Find the cell of largest index, and the index.
 
         Parameters
         ----------
         log_term
             log(N_t / delta), not smaller than in the last call.
-        outside_index
-            Largest index outside of the tree; the cell is None if no cell reaches it.
         evaluate
             Function that computes the maximizer of a cell at a log term.
         """
@@ -192,11 +206,11 @@ class ArgmaxTree:
         schedule[LAST] = log_term
         while True:
             slot, index, outdated, visits = numba_cells.select(
-                tree, leaves, hashes, log_term, norm, noise, outside_index, TIE_TOLERANCE, visited, values
+                tree, leaves, hashes, log_term, norm, noise, TIE_TOLERANCE, visited, values
             )
             schedule[VISITS] += visits
             if not outdated:
-                return (self._cells[slot] if slot >= 0 else None), index
+                return self._cells[slot], index
             evaluate(self._cells[slot], log_term)
 
     @property

@@ -1,7 +1,8 @@
 """Posteriors of the cells of a box; the index of a cell is maximised over its whole cube.
 
 With successive tightening a cell's index is the least of its own index and those that its ancestors, its parent and the
-parent's ancestors, had when they split. The indices are functions of x, kept as posteriors with widths.
+parent's ancestors, had when they split. The indices are functions of x, kept as posteriors with widths. In many
+dimensions the bound is one number, the largest index that the parent had.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ import numpy as np
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.box.engine import BoxEngine
-from scalable_bandits.posteriors.box.maximization import Sizes, maximize_over_box, promising
-from scalable_bandits.posteriors.box.surface import SmoothIndex, Surface, constant_mean
+from scalable_bandits.posteriors.box.maximization import Sizes, Top, maximize_over_box, promising
+from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex, Surface, constant_mean
 from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree
-from scalable_bandits.posteriors.partition.cell import Cell
+from scalable_bandits.posteriors.partition.cell import NO_PARENT_INDEX, Cell
 from scalable_bandits.posteriors.partition.cell_posteriors import CellPosteriors
 from scalable_bandits.posteriors.partition.cover import BoxCover
+from scalable_bandits.posteriors.partition.empty_cubes import EmptyCubes
 from scalable_bandits.posteriors.partition.observation_log import ObservationLog
 from scalable_bandits.randomness import derived_seed, generator
 
@@ -55,12 +57,13 @@ class Least:
 
 
 class CubeIndex(NamedTuple):
-    """Index of the cells of a box, and how it is maximised."""
+    """Index of the cells of a box or a large grid, and how it is maximised."""
 
     upper: Callable[[float], SmoothIndex]  # from a width to the index mean + width std
     tightening: bool  # whether the index of a cell is bounded by those of its ancestors
     noise_variance: float  # noise variance of pending values, in squared units of y
     seed: int  # seed of the points at which the index is computed first
+    enumerated: int  # number of candidates of a cell up to which none is left out
 
 
 class BoxCells(CellPosteriors[BoxEngine]):
@@ -82,7 +85,9 @@ class BoxCells(CellPosteriors[BoxEngine]):
     ):  # fmt: skip
         corner = cover.bounds(1, (0,) * cover.dimension)[0]
         super().__init__(kernel, prior_mean, math.sqrt(kernel.diagonal(corner[None])[0]), cover, log, tree)
-        self._upper, self.needs_ancestors, self._noise, self._seed = index
+        self._upper, tightening, self._noise, self._seed, self._enumerated = index
+        self.needs_ancestors = tightening and cover.lists_cubes  # else one number is the bound
+        self._largest_std = self.prior_std if kernel.stationary else math.inf
         self._last_index: dict[int, tuple[Surface, SmoothIndex]] = {}  # index of each cell that split, by its number
 
     def build(self, cell: Cell) -> tuple[BoxEngine, float]:
@@ -107,25 +112,45 @@ class BoxCells(CellPosteriors[BoxEngine]):
         self.tree.set_unknown(cell)  # it is computed when it is needed, at the width of that round
 
     def evaluate(self, cell: Cell, log_term: float) -> None:
-        engine, width = self.posterior(cell), self.tree.width(cell.gain, log_term)
-        pending = self.cover.points(np.array(self.pending.get(cell.number, ()), dtype=np.int64))
-        surface, index = engine.surface(pending, self._noise), self._upper(width)
-        bounds = np.stack(self.cover.bounds(cell.divisions, cell.place), axis=-1)
-        ancestors = self._ancestor_indices(cell)
-        searched = Least([(surface, index), *ancestors]) if ancestors else surface
-        observed = self.cover.points(np.array(engine.observed, dtype=np.int64))
-        maximised = self._upper(0.0) if ancestors else index  # the mean of `Least` is the index
-        near = observed[promising(surface, index, observed)]
-        starts = 3 * STARTS if ancestors else STARTS  # the least of indices has ridges, where a climb may end
-        top = maximize_over_box(searched, maximised, bounds, self._seed, near, Sizes(SCAN, starts))
-        self.evaluations += top.evaluations
+        surface, index = self._own_index(cell, log_term)
+        ancestors, width = self._ancestor_indices(cell), self.tree.width(cell.gain, log_term)
+        top, cap = self._top(cell, surface, index, ancestors), cell.parent_index.min(initial=math.inf)
         cell.maximizer = top.x
-        largest_std = self.prior_std if self.kernel.stationary else math.inf
         if ancestors:
-            self.tree.set_maximum(cell, top.value, 0.0, width, largest_std)
+            self.tree.set_maximum(cell, top.value, 0.0, width, self._largest_std)
+        elif top.value >= cap:  # as at all larger widths, where the index is largest at other points
+            cell.maximizer = None
+            self.tree.set_maximum(cell, cap, 0.0, math.inf, 0.0)
         else:
             mean, variance = surface.predict(top.x[None])
-            self.tree.set_maximum(cell, float(mean[0]), math.sqrt(variance[0]), width, largest_std)
+            self.tree.set_maximum(cell, float(mean[0]), math.sqrt(variance[0]), width, self._largest_std)
+
+    def maximizer(self, cell: Cell, log_term: float) -> Floats:
+        return self._top(cell, *self._own_index(cell, log_term), []).x
+
+    def _own_index(self, cell: Cell, log_term: float) -> tuple[Surface, SmoothIndex]:
+        """Return posterior and index of a cell, given its pending points too."""
+        pending = self.cover.points(np.array(self.pending.get(cell.number, ()), dtype=np.int64))
+        surface = self.posterior(cell).surface(pending, self._noise)
+        return surface, self._upper(self.tree.width(cell.gain, log_term))
+
+    def _top(
+        self, cell: Cell, surface: Surface, index: SmoothIndex, ancestors: list[tuple[Surface, SmoothIndex]]
+    ) -> Top:
+        """Find the maximum of a cell's index, the least of its own and those of ancestors."""
+        searched = Least([(surface, index), *ancestors]) if ancestors else surface
+        maximised = self._upper(0.0) if ancestors else index  # the mean of `Least` is the index
+        observed = self.cover.points(np.array(self.posterior(cell).observed, dtype=np.int64))
+        near = observed[promising(surface, index, observed)]
+        top = self._search(cell, searched, maximised, near)
+        self.evaluations += top.evaluations
+        return top
+
+    def _search(self, cell: Cell, surface: SearchSurface, index: SmoothIndex, near: Floats) -> Top:
+        """Find the maximum of an index in a cell; `near` (k, d) are points of large index or mean."""
+        starts = 3 * STARTS if isinstance(surface, Least) else STARTS  # it has ridges, where a climb may end
+        bounds = self.cover.searched(cell.divisions, cell.place)
+        return maximize_over_box(surface, index, bounds, self._seed, near, Sizes(SCAN, starts))
 
     def _ancestor_indices(self, cell: Cell) -> list[tuple[Surface, SmoothIndex]]:
         """Return the indices that a cell's ancestors had when they split; an empty list without tightening."""
@@ -140,12 +165,21 @@ class BoxCells(CellPosteriors[BoxEngine]):
             ancestor = ancestor.parent
         return indices
 
-    def last_index(self, cell: Cell, log_term: float) -> None:
-        self._last_index[cell.number] = self.posterior(cell).surface(), self._upper(cell.width)
+    def last_index(self, cell: Cell, log_term: float) -> Floats:
+        surface, index = self.posterior(cell).surface(), self._upper(self.tree.width(cell.gain, log_term))
+        if self.needs_ancestors:
+            self._last_index[cell.number] = surface, index
+            return NO_PARENT_INDEX
+        return np.minimum([self._top(cell, surface, index, []).value], cell.parent_index.min(initial=math.inf))
 
-    def tied_maximizer(self, cell: Cell) -> Floats:
-        low, high = self.cover.bounds(cell.divisions, cell.place)
-        return low + (high - low) * generator(derived_seed(self._seed, cell.seeded_hash), "anywhere").random(len(low))
+    def tied_maximizer(self, group: EmptyCubes) -> Floats:
+        assert group.place is not None
+        low, high = self.cover.bounds(group.divisions, group.place)
+        return low + (high - low) * self._generator(group).random(len(low))
+
+    def _generator(self, group: EmptyCubes) -> np.random.Generator:
+        """Return the generator that draws a point of the first cube of a group."""
+        return generator(derived_seed(self._seed, group.seeded_hash), "anywhere")
 
     def best(self, cell: Cell) -> tuple[float, int, float]:
         engine = self.posterior(cell)

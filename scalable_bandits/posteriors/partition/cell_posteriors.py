@@ -16,6 +16,7 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree
 from scalable_bandits.posteriors.partition.cell import Cell
 from scalable_bandits.posteriors.partition.cover import Cover
+from scalable_bandits.posteriors.partition.empty_cubes import EmptyCubes
 from scalable_bandits.posteriors.partition.observation_log import ObservationLog
 
 CACHE_BYTES = 2**30  # size of the posteriors in memory above which some are dropped
@@ -80,11 +81,18 @@ class CellPosteriors(ABC, Generic[Posterior]):
 
     @abstractmethod
     def evaluate(self, cell: Cell, log_term: float) -> None:
-        """Compute a cell's maximizer and set its leaf in the tree."""
+        """Compute a cell's maximizer and set its leaf in the tree.
+
+        The maximizer is None if the index has reached an upper bound that is the same at all points.
+        """
+
+    def maximizer(self, cell: Cell, log_term: float) -> Any:
+        """Compute the maximizer of a cell whose index has reached its upper bound."""
+        raise NotImplementedError
 
     @abstractmethod
-    def tied_maximizer(self, cell: Cell) -> Any:
-        """Return the candidate, or point of a box, that is chosen in a cell of constant index."""
+    def tied_maximizer(self, group: EmptyCubes) -> Any:
+        """Return the candidate, or point of a box, that is chosen in the first cube of a group of empty ones."""
 
     def best(self, cell: Cell) -> tuple[float, int, float]:
         """Return the largest posterior mean at an observed candidate of a cell, the candidate, and its std."""
@@ -99,8 +107,11 @@ class CellPosteriors(ABC, Generic[Posterior]):
         raise NotImplementedError
 
     @abstractmethod
-    def last_index(self, cell: Cell, log_term: float) -> Floats | None:
-        """Return the indices (n,) of the candidates of a cell that splits, in units of y; None on a box."""
+    def last_index(self, cell: Cell, log_term: float) -> Floats:
+        """Return the indices of a cell that splits, in units of y: (n,) of its candidates.
+
+        Where only visited points have numbers: the largest (1,), or none (0,) if no group is bounded by it.
+        """
 
     def build_and_keep(self, cell: Cell) -> None:
         """Compute posterior and information gain of a cell, and keep the posterior in memory."""
@@ -114,11 +125,6 @@ class CellPosteriors(ABC, Generic[Posterior]):
 
     def flush(self) -> None:
         """Apply all queued observations to the posteriors and the tree; only those of shards are queued."""
-
-    def has_constant_index(self, cell: Cell) -> bool:
-        """Return whether the index of a cell is constant: the same at all candidates."""
-        tightened = len(cell.parent_index) > 0 or (self.needs_ancestors and cell.parent is not None)
-        return not cell.data and not tightened and self.kernel.stationary
 
     def posterior(self, cell: Cell) -> Posterior:
         """Return the posterior of a cell, computed from its observations if it is not in memory."""

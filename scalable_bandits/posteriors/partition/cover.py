@@ -1,15 +1,18 @@
-"""Covers of a space by closed cubes: the candidates in a cube, and the cubes that a candidate is in.
+"""Covers of a space by cubes: the candidates in a cube, and the cubes that a candidate is in.
 
 The space is mapped to [0, 1]^d and divided into equal cubes, `divisions` along each side. The place of a cube is d
-integers from 0 to divisions - 1. A candidate on a shared face is in every cube that has this face.
+integers from 0 to divisions - 1. In up to `FEW_DIMENSIONS` dimensions cubes are closed: a candidate on a shared face is
+in every cube that has this face. In more dimensions such a candidate could be in 2^d cubes, and is in the last of them
+alone: cubes contain their lower faces, and the upper ones only where the space ends.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +22,58 @@ from scalable_bandits.spaces import Box, FiniteSpace, Grid, Indices
 
 Place = tuple[int, ...]
 PointsAt = Callable[[Indices | None], Floats]
+
+FEW_DIMENSIONS = 6  # number of dimensions up to which cubes are closed, and all empty ones of a split are looked at
+
+
+class Cubes:
+    """Places of cubes of one size: all combinations of numbers along each dimension, in lexical order.
+
+    Parameters
+    ----------
+    along
+        Numbers along each dimension, ascending.
+
+    Attributes
+    ----------
+    count : int
+        Number of cubes, which may exceed what `len` can return.
+    """
+
+    def __init__(self, along: Sequence[Sequence[int]]):
+        self._along = along
+        self.count = math.prod(map(len, along))
+
+    def place(self, number: int) -> Place:
+        """Return the place of a cube by its number in lexical order."""
+        place = []
+        for numbers in reversed(self._along):
+            number, k = divmod(number, len(numbers))
+            place.append(numbers[k])
+        return tuple(reversed(place))
+
+    def places(self) -> list[Place]:
+        """Return all places."""
+        return list(itertools.product(*self._along))
+
+
+class ListedCubes(Cubes):
+    """Places of cubes of one size, in a list.
+
+    Parameters
+    ----------
+    places
+        Places, in lexical order.
+    """
+
+    def __init__(self, places: list[Place]):
+        self._places, self.count = places, len(places)
+
+    def place(self, number: int) -> Place:
+        return self._places[number]
+
+    def places(self) -> list[Place]:
+        return self._places
 
 
 class Cover(ABC):
@@ -30,27 +85,40 @@ class Cover(ABC):
         Space that is covered.
     low, high
         (d,) bounds of the cubes.
+
+    Attributes
+    ----------
+    closed : bool
+        Whether cubes are closed.
+    lists_cubes : bool
+        Whether there are few enough cubes of one size in a larger one to look at all of them.
+    visited : bool
+        Whether candidates are numbers of visited points; then `points` returns these.
     """
+
+    visited = False
+    points: PointsAt
 
     def __init__(self, space: FiniteSpace | Box, low: Floats, high: Floats):
         self.space, self.dimension = space, len(low)
         self._low, self._high = low, high
+        self.closed = self.lists_cubes = self.dimension <= FEW_DIMENSIONS
 
     @abstractmethod
-    def filled(self, divisions: int) -> NDArray[np.bool_]:
-        """Return a mask (divisions,) * d of the cubes that hold a candidate."""
-
-    def is_filled(self, divisions: int, place: Place) -> bool:
-        """Return whether a cube holds a candidate."""
-        return True
+    def filled(self, divisions: int, within: Place | None = None) -> Cubes:
+        """Return the cubes that hold a candidate: all, or those within a cube of twice the side, given by its place."""
 
     @abstractmethod
     def places(self, divisions: int, candidate: int) -> list[Place]:
         """Return the places of the cubes that hold a candidate, in lexical order."""
 
+    def places_of(self, divisions: int, candidates: Indices) -> list[list[Place]]:
+        """Return what `places` returns of candidates (k,)."""
+        return [self.places(divisions, candidate) for candidate in candidates.tolist()]
+
     def holds(self, divisions: int, place: Place, candidates: Indices) -> NDArray[np.bool_]:
         """Return a mask (k,) of the candidates (k,) that a filled cube holds."""
-        return np.array([place in self.places(divisions, candidate) for candidate in candidates.tolist()], dtype=bool)
+        return np.array([place in places for places in self.places_of(divisions, candidates)], dtype=bool)
 
     def bounds(self, divisions: int, place: Place) -> tuple[Floats, Floats]:
         """Return the lower and upper corner of a cube, two (d,) arrays, in the space's coordinates."""
@@ -68,8 +136,8 @@ class Cover(ABC):
         unit = np.clip((point - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0) * divisions
         nearest = np.rint(unit)
         on_face = np.abs(unit - nearest) < 1e-9
-        first = np.where(on_face, nearest - 1, np.floor(unit)).clip(0, divisions - 1).astype(int)
         last = np.where(on_face, nearest, np.floor(unit)).clip(0, divisions - 1).astype(int)
+        first = np.where(on_face & self.closed, nearest - 1, last).clip(0, divisions - 1).astype(int)
         return _from_to(first, last)
 
 
@@ -78,51 +146,58 @@ class FiniteCover(Cover):
 
     space: FiniteSpace
 
-    def is_filled(self, divisions: int, place: Place) -> bool:
-        return len(self.members(divisions, place)) > 0
-
-    def holds(self, divisions: int, place: Place, candidates: Indices) -> NDArray[np.bool_]:
-        members = self.members(divisions, place)
-        return np.asarray(members[members.searchsorted(candidates).clip(max=len(members) - 1)] == candidates)
-
     @abstractmethod
     def members(self, divisions: int, place: Place) -> Indices:
-        """Return the numbers (k,) of the candidates in a closed cube, ascending."""
+        """Return the numbers (k,) of the candidates in a cube, ascending."""
 
 
 class GridCover(FiniteCover):
     """Cubes over a grid, by integer arithmetic alone: point i of n along a side is at exactly i / (n - 1)."""
 
+    space: Grid
+
     def __init__(self, space: Grid):
         super().__init__(space, *np.array(space.bounds).T)
         self._sides = space.sides
         self._last = [max(side - 1, 1) for side in self._sides]  # a single point is at the lower end
-        self._strides: list[int] = np.cumprod([1, *self._sides[:0:-1]])[::-1].tolist()
+        self._strides = [math.prod(self._sides[j + 1 :]) for j in range(self.dimension)]
 
-    def _span(self, divisions: int, j: int, k: int) -> tuple[int, int]:
-        """Return the first and the last point in cube k along dimension j."""
-        last = self._last[j]
-        return -(-k * last // divisions), min((k + 1) * last // divisions, self._sides[j] - 1)
+    def span(self, divisions: int, j: int, k: int) -> tuple[int, int]:
+        """Return the first and the last point in cube k along dimension j; the first is larger if there is none."""
+        last, side = self._last[j], self._sides[j]
+        first = -(-k * last // divisions)
+        if self.closed or k + 1 == divisions:
+            return first, min((k + 1) * last // divisions, side - 1)
+        return first, min(-(-(k + 1) * last // divisions), side) - 1
+
+    def ends(self, divisions: int, place: Place) -> tuple[Indices, Indices]:
+        """Return the first and the last point in a filled cube along each dimension, two (d,) arrays."""
+        first, last = np.array([self.span(divisions, j, k) for j, k in enumerate(place)]).T
+        return first, last
 
     def members(self, divisions: int, place: Place) -> Indices:
         numbers = np.zeros(1, dtype=np.int64)
         for j, k in enumerate(place):
-            first, last = self._span(divisions, j, k)
+            first, last = self.span(divisions, j, k)
             numbers = np.add.outer(numbers, np.arange(first, last + 1) * self._strides[j]).ravel()
         return numbers
 
-    def filled(self, divisions: int) -> NDArray[np.bool_]:
-        sides = []
-        for j in range(self.dimension):
-            spans = (self._span(divisions, j, k) for k in range(divisions))
-            sides.append(np.array([first <= last for first, last in spans]))
-        return np.asarray(functools.reduce(np.logical_and.outer, sides))
+    def filled(self, divisions: int, within: Place | None = None) -> Cubes:
+        along = _halves(divisions, self.dimension, within)
+        spans = [[(k, *self.span(divisions, j, k)) for k in numbers] for j, numbers in enumerate(along)]
+        return Cubes([[k for k, first, last in each if first <= last] for each in spans])
 
     def places(self, divisions: int, candidate: int) -> list[Place]:
-        cubes = []  # along each dimension, those that hold the candidate: two, if it is on a face between cubes
-        for stride, side, last in zip(self._strides, self._sides, self._last, strict=True):
-            k, rest = divmod(candidate // stride % side * divisions, last)
-            cubes.append(range(k if rest else max(k - 1, 0), min(k, divisions - 1) + 1))
+        steps = (candidate // stride % side for stride, side in zip(self._strides, self._sides, strict=True))
+        return self._places(divisions, steps)
+
+    def _places(self, divisions: int, steps: Iterable[int]) -> list[Place]:
+        """Return the places of the cubes that hold a candidate, given by its number of steps along each side."""
+        cubes = []  # along each dimension, those that hold the candidate: two, if it is on a face between closed cubes
+        for i, last in zip(steps, self._last, strict=True):
+            k, rest = divmod(i * divisions, last)
+            end = min(k, divisions - 1)
+            cubes.append(range(end if rest or not self.closed else max(k - 1, 0), end + 1))
         return list(itertools.product(*cubes))
 
 
@@ -132,15 +207,20 @@ class PointsCover(FiniteCover):
     def __init__(self, space: FiniteSpace):
         points = space.points()
         super().__init__(space, points.min(axis=0), points.max(axis=0))
+        self.lists_cubes = True  # there are not more of them than points, but for those on faces
         self._unit = (points - self._low) / np.where(self._high > self._low, self._high - self._low, 1.0)
         self._members: dict[int, dict[Place, Indices]] = {}  # candidates in each cube, by divisions and place
+        self._filled: dict[tuple[int, Place | None], ListedCubes] = {}
+
+    def _between(self, divisions: int, unit: Floats) -> tuple[Indices, Indices]:
+        return _between(divisions, unit, unit, lambda corner: corner / divisions, self.closed)
 
     def _cubes(self, divisions: int) -> dict[Place, Indices]:
         """Return the numbers (k,) of the candidates in each cube that holds any, ascending."""
         if divisions not in self._members:
-            lowest, highest = _between(divisions, self._unit, self._unit, lambda corner: corner / divisions)
+            lowest, highest = self._between(divisions, self._unit)
             numbers, places = [], []
-            for offset in itertools.product((0, 1), repeat=self.dimension):
+            for offset in itertools.product((0, 1) if self.closed else (0,), repeat=self.dimension):
                 here = (lowest + offset <= highest).all(axis=1)
                 numbers.append(np.flatnonzero(here))
                 places.append((lowest + offset)[here])
@@ -155,15 +235,23 @@ class PointsCover(FiniteCover):
     def members(self, divisions: int, place: Place) -> Indices:
         return self._cubes(divisions).get(place, np.empty(0, dtype=np.int64))
 
-    def filled(self, divisions: int) -> NDArray[np.bool_]:
-        filled = np.zeros((divisions,) * self.dimension, dtype=np.bool_)
-        for place in self._cubes(divisions):
-            filled[place] = True
-        return filled
+    def filled(self, divisions: int, within: Place | None = None) -> Cubes:
+        if (divisions, within) not in self._filled:
+            self._filled[divisions, within] = self._listed(divisions, within)
+        return self._filled[divisions, within]
+
+    def _listed(self, divisions: int, within: Place | None) -> ListedCubes:
+        if within is None:
+            return ListedCubes(list(self._cubes(divisions)))
+        if self.closed:
+            cubes = self._cubes(divisions)
+            halves = itertools.product(*_halves(divisions, self.dimension, within))
+            return ListedCubes([place for place in halves if place in cubes])
+        lowest, _ = self._between(divisions, self._unit[self.members(divisions // 2, within)])
+        return ListedCubes(list(map(tuple, np.unique(lowest, axis=0).tolist())))
 
     def places(self, divisions: int, candidate: int) -> list[Place]:
-        unit = self._unit[candidate]
-        return _from_to(*_between(divisions, unit, unit, lambda corner: corner / divisions))
+        return _from_to(*self._between(divisions, self._unit[candidate]))
 
 
 class BoxCover(Cover):
@@ -177,18 +265,67 @@ class BoxCover(Cover):
         Function from the numbers (k,) of visited points to the points (k, d); from None to all of them.
     """
 
+    visited = True
+
     def __init__(self, box: Box, points: PointsAt):
         super().__init__(box, *np.array(box.bounds).T)
         self.points = points
 
-    def filled(self, divisions: int) -> NDArray[np.bool_]:
-        return np.ones((divisions,) * self.dimension, dtype=np.bool_)
+    def filled(self, divisions: int, within: Place | None = None) -> Cubes:
+        return Cubes(_halves(divisions, self.dimension, within))
 
     def places(self, divisions: int, candidate: int) -> list[Place]:
-        point = self.points(np.array([candidate]))[0]
-        unit = (point - self._low) / (self._high - self._low)
+        return self.places_of(divisions, np.array([candidate]))[0]
+
+    def places_of(self, divisions: int, candidates: Indices) -> list[list[Place]]:
+        points = self.points(candidates)
+        unit = (points - self._low) / (self._high - self._low)
         # The same edges as those between which a cube is maximised, so that an observed corner is in its own cube.
-        return _from_to(*_between(divisions, unit, point, functools.partial(self._edges, divisions)))
+        edges = functools.partial(self._edges, divisions)
+        lowest, highest = _between(divisions, unit, points, edges, self.closed)
+        return [_from_to(first, last) for first, last in zip(lowest, highest, strict=True)]
+
+    def searched(self, divisions: int, place: Place) -> Floats:
+        """Return the bounds (d, 2) of the points that a cube contains, in the space's coordinates."""
+        low, high = self.bounds(divisions, place)
+        if not self.closed:
+            inner = np.array(place) + 1 < divisions
+            high = np.where(inner, np.nextafter(high, low), high)
+        return np.stack([low, high], axis=-1)
+
+
+class VisitedGridCover(GridCover):
+    """Cubes over a grid of which only visited points have numbers.
+
+    Parameters
+    ----------
+    space
+        Space that is covered.
+    points
+        Function from the numbers (k,) of visited points to the points (k, d); from None to all of them.
+    """
+
+    visited = True
+
+    def __init__(self, space: Grid, points: PointsAt):
+        super().__init__(space)
+        self.points = points
+
+    def places(self, divisions: int, candidate: int) -> list[Place]:
+        return self.places_of(divisions, np.array([candidate]))[0]
+
+    def places_of(self, divisions: int, candidates: Indices) -> list[list[Place]]:
+        steps = self.space.steps(self.points(candidates))
+        if self.closed:
+            return [self._places(divisions, each) for each in steps.tolist()]
+        return [[tuple(place)] for place in np.minimum(steps * divisions // self._last, divisions - 1).tolist()]
+
+
+def _halves(divisions: int, dimension: int, within: Place | None) -> list[range]:
+    """Return the numbers of cubes along each dimension: all, or those within a cube of twice the side."""
+    if within is None:
+        return [range(divisions)] * dimension
+    return [range(2 * k, 2 * k + 2) for k in within]
 
 
 def _from_to(lowest: Indices, highest: Indices) -> list[Place]:
@@ -197,7 +334,7 @@ def _from_to(lowest: Indices, highest: Indices) -> list[Place]:
 
 
 def _between(
-    divisions: int, unit: Floats, points: Floats, edges: Callable[[Indices], Floats]
+    divisions: int, unit: Floats, points: Floats, edges: Callable[[Indices], Floats], closed: bool
 ) -> tuple[Indices, Indices]:
     """Return the lowest and the highest cube along each dimension that hold points; they differ on a face.
 
@@ -206,11 +343,14 @@ def _between(
     highest = np.clip((unit * divisions).astype(np.int64), 0, divisions - 1)
     highest -= points < edges(highest)
     highest += (highest + 1 < divisions) & (points >= edges(highest + 1))
-    return highest - ((highest > 0) & (points == edges(highest))), highest
+    return highest - (closed & (highest > 0) & (points == edges(highest))), highest
 
 
-def make_cover(space: FiniteSpace | Box, points: PointsAt) -> Cover:
-    """Make the cover of a space; for `points` see `BoxCover`, other covers do not call it."""
+def make_cover(space: FiniteSpace | Box, points: PointsAt | None) -> Cover:
+    """Make the cover of a space; for `points`, which is None where all candidates have numbers, see `BoxCover`."""
     if isinstance(space, Box):
+        assert points is not None
         return BoxCover(space, points)
-    return GridCover(space) if isinstance(space, Grid) else PointsCover(space)
+    if isinstance(space, Grid):
+        return GridCover(space) if points is None else VisitedGridCover(space, points)
+    return PointsCover(space)

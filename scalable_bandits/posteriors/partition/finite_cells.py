@@ -16,6 +16,7 @@ from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree
 from scalable_bandits.posteriors.partition.cell import Cell
 from scalable_bandits.posteriors.partition.cell_posteriors import CellPosteriors
 from scalable_bandits.posteriors.partition.cover import FiniteCover
+from scalable_bandits.posteriors.partition.empty_cubes import EmptyCubes
 from scalable_bandits.posteriors.partition.observation_log import ObservationLog
 from scalable_bandits.spaces import Indices
 
@@ -158,12 +159,8 @@ class FiniteCells(CellPosteriors[FinitePosterior]):
         super().__init__(kernel, prior_mean, math.sqrt(prior[0]), cover, log, tree)
         self._noise, self._salt = np.array([noise_variance]), np.uint64(salt)
 
-    def _members(self, cell: Cell) -> Indices:
-        """Return the numbers (n,) of the candidates in a cell, ascending."""
-        return self.cover.members(cell.divisions, cell.place)
-
     def build(self, cell: Cell, pending: Sequence[int] = ()) -> tuple[FinitePosterior, float]:
-        numbers, data, gain = self._members(cell), np.array(cell.data, dtype=np.int64), 0.0
+        numbers, data, gain = self.cover.members(cell.divisions, cell.place), np.array(cell.data, dtype=np.int64), 0.0
         built = FinitePosterior(self.kernel, self.cover.space.points(numbers), numbers, self.prior_mean)
         if len(data):
             positions = numbers.searchsorted(self.log.candidates[data])
@@ -197,8 +194,9 @@ class FiniteCells(CellPosteriors[FinitePosterior]):
         index = posterior.mean + self.tree.width(cell.gain, log_term) * np.sqrt(posterior.variance)
         return np.minimum(index, cell.parent_index) if len(cell.parent_index) else index
 
-    def tied_maximizer(self, cell: Cell) -> int:
-        members = self._members(cell)
+    def tied_maximizer(self, group: EmptyCubes) -> int:
+        assert group.place is not None
+        members = self.cover.members(group.divisions, group.place)
         return int(members[numba_choice.tie_hashes(members, self._salt).argmin()])  # of equal hashes the first number
 
     def best(self, cell: Cell) -> tuple[float, int, float]:

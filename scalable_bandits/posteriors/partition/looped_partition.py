@@ -77,12 +77,9 @@ class LoopedPartition(Partition):
         if not len(self._slots_of):
             self._slots_of = np.full((len(game.table), 1), -1, dtype=np.int32)
         while done < len(game.noise):
-            empty_cube, empty_hash = self._first_empty()
             constants = numba_cells.LoopConstants(
-                rule.log_delta, rule.growth, tree.norm, tree.noise, self.posteriors.prior_mean,
-                self.posteriors.prior_std, TIE_TOLERANCE, empty_cube is not None, np.uint64(empty_hash),
-                tree.slot_count,
-            )  # fmt: skip
+                rule.log_delta, rule.growth, tree.norm, tree.noise, TIE_TOLERANCE, tree.slot_count
+            )
             reason, where, stop = numba_cells.play(
                 tree.loop_cells.arrays, tree.arrays, self._slots_of, constants, game, columns, done
             )
@@ -100,15 +97,12 @@ class LoopedPartition(Partition):
 
         The cells that the loop changed keep their old numbers in Python until `_take_over`.
         """
-        if reason == numba_cells.UNKNOWN_CANDIDATE and self._has_cells(where):
+        if reason == numba_cells.UNKNOWN_CANDIDATE:
+            if any(cube.cell is None for cube in self._cubes_holding(where)):
+                return False
             self._add_slots(where, self.cells_holding(where))
             return True
         return reason == numba_cells.UNKNOWN_CELL and self._tree.loop_cells.put(*self._tree.cells(np.array([where])))
-
-    def _has_cells(self, candidate: int) -> bool:
-        """Return whether all cubes of the first cover that hold a candidate have become cells."""
-        places = () if candidate in self._cells_holding else self.cover.places(self.divisions, candidate)
-        return all((self.divisions, place) in self._cell_of_cube for place in places)
 
     def _play_round(self, log_term: float, game: Game, columns: Columns, i: int) -> None:
         """Play the round in position i by `argmax` and `observe`."""

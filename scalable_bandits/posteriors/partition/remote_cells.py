@@ -20,9 +20,10 @@ import numpy as np
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree
-from scalable_bandits.posteriors.partition.cell import Cell
+from scalable_bandits.posteriors.partition.cell import NO_PARENT_INDEX, Cell
 from scalable_bandits.posteriors.partition.cell_posteriors import CellPosteriors
-from scalable_bandits.posteriors.partition.cover import BoxCover, Cover, Place, make_cover
+from scalable_bandits.posteriors.partition.cover import Cover, Place, make_cover
+from scalable_bandits.posteriors.partition.empty_cubes import EmptyCubes
 from scalable_bandits.posteriors.partition.observation_log import ObservationLog
 from scalable_bandits.posteriors.placement import Executor, Shards
 from scalable_bandits.spaces import Box, FiniteSpace, Indices
@@ -64,16 +65,21 @@ class CellsShard:
         Space of the partition.
     norm, noise
         B and R of the confidence width.
+    visited
+        Whether candidates are numbers of visited points.
     number
         Number of the shard.
     data
         All observations, and the points visited on a box; see `add_data`.
     """
 
-    def __init__(self, make: MakeCells, space: FiniteSpace | Box, norm: float, noise: float, number: int, data: Data):
+    def __init__(
+        self, make: MakeCells, space: FiniteSpace | Box, norm: float, noise: float, visited: bool, number: int,
+        data: Data,
+    ):  # fmt: skip
         self._number, self._log, self._tree = number, ObservationLog(), ArgmaxTree(norm, noise)
         self._visited = np.empty((0, space.dimension))  # points of a box by number
-        self._posteriors = make(make_cover(space, self._points), self._log, self._tree)
+        self._posteriors = make(make_cover(space, self._points if visited else None), self._log, self._tree)
         self._posteriors.cache_share = 1.0 / SHARDS
         self._cells: dict[tuple[int, Place], Cell] = {}
         self.add_data(*data)
@@ -137,7 +143,7 @@ class RemoteCells(CellPosteriors[Any]):
         local = self._local = make(cover, log, tree)  # answers where no posterior is needed
         super().__init__(local.kernel, local.prior_mean, local.prior_std, cover, log, tree)
         self.needs_ancestors = local.needs_ancestors
-        self._shard_arguments = make, cover.space, tree.norm, tree.noise
+        self._shard_arguments = make, cover.space, tree.norm, tree.noise, cover.visited
         self._begin()
         self._shards: Shards[CellsShard] = executor.shards(self._maker, SHARDS, "cells of PiGPUCB")
 
@@ -175,7 +181,7 @@ class RemoteCells(CellPosteriors[Any]):
         for task in tasks:
             groups.setdefault(task.cell.seeded_hash % SHARDS, []).append(task)
         pending = sorted({p for task in tasks for p in task.pending})
-        new_points = bool(pending) and isinstance(self.cover, BoxCover) and pending != self._pending
+        new_points = bool(pending) and self.cover.visited and pending != self._pending
         if self.log.count > self._sent or new_points:
             self._shards.tell(None, CellsShard.add_data, *self._data_since(self._sent, self._settled))
             self._settled = max(self._settled, int(self.log.since(self._sent)[0].max(initial=-1)) + 1)
@@ -189,7 +195,7 @@ class RemoteCells(CellPosteriors[Any]):
 
         The points of observations stay as they are; others, which are pending, may be replaced after a failed `ask`.
         """
-        points = self.cover.points(None)[point:].copy() if isinstance(self.cover, BoxCover) else np.empty(0)
+        points = self.cover.points(None)[point:].copy() if self.cover.visited else np.empty(0)
         return *self.log.since(observation), point, points
 
     def flush(self) -> None:
@@ -214,17 +220,27 @@ class RemoteCells(CellPosteriors[Any]):
     def evaluate(self, cell: Cell, log_term: float) -> None:
         result = self._prefetched.pop(cell.number, None)
         if result is None:
-            others = [other for other in self.tree.likely(log_term) if other is not cell]
+            likely = self.tree.likely(log_term)
+            others = [other for other in likely if isinstance(other, Cell) and other is not cell]
             result, *more = self._results(CellPosteriors.evaluate, [cell, *others], log_term=log_term)
             self._prefetched = {other.number: each for other, each in zip(others, more, strict=True)}
         cell.maximizer = result.maximizer
         self.evaluations += result.evaluations
         self.tree.set_leaf(cell, result.leaf)
 
-    def last_index(self, cell: Cell, log_term: float) -> Floats | None:
-        if isinstance(self.cover, BoxCover):  # shards compute the last index of an ancestor when they need it
-            return None
-        index: Floats = self._results(CellPosteriors.last_index, [cell], log_term=log_term)[0].value
+    def maximizer(self, cell: Cell, log_term: float) -> Any:
+        return self._value(CellPosteriors.maximizer, cell, log_term)
+
+    def _value(self, method: Callable[..., Any], cell: Cell, log_term: float) -> Any:
+        """Return what a method returns for a cell at a log term, and count its evaluations."""
+        result = self._results(method, [cell], log_term=log_term)[0]
+        self.evaluations += result.evaluations
+        return result.value
+
+    def last_index(self, cell: Cell, log_term: float) -> Floats:
+        if self.needs_ancestors:  # shards compute that of an ancestor when they need it
+            return NO_PARENT_INDEX
+        index: Floats = self._value(CellPosteriors.last_index, cell, log_term)
         return index
 
     def drop(self, cell: Cell) -> None:
@@ -234,8 +250,8 @@ class RemoteCells(CellPosteriors[Any]):
         for cell, result in zip(cells, self._results(CellPosteriors.build_and_keep, cells), strict=True):
             cell.gain = result.gain
 
-    def tied_maximizer(self, cell: Cell) -> Any:
-        return self._local.tied_maximizer(cell)
+    def tied_maximizer(self, group: EmptyCubes) -> Any:
+        return self._local.tied_maximizer(group)
 
     def bests(self, cells: Sequence[Cell]) -> list[tuple[float, int, float]]:
         self.flush()
