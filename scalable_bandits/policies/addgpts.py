@@ -1,12 +1,11 @@
 """Thompson sampling of additive functions. Source: none for the sum; Chowdhury & Gopalan 2017, Algorithm 2, for one GP.
 
-    input: kernels k_j on disjoint groups of dimensions, j = 1 .. M; noise variance lambda, inflation v
+    input: kernels k_j on groups of dimensions, j = 1 .. M; noise variance lambda, inflation v
     for t = 1, 2, ...:
         draw f_1, ..., f_M from their joint posterior given the observations of the sum,
         with deviations from the means times v                                                      (1)
-        for each group: x_t^j = argmax of f_j over the group's coordinates                          (2)
-        play x_t, whose coordinates are the x_t^j                                                   (3)
-        observe y_t                                                                                 (4)
+        play x_t = argmax of f_1 + ... + f_M, group by group, or by messages where groups overlap   (2)
+        observe y_t                                                                                 (3)
 
 The groups are independent under the prior, not under the posterior. (1) draws each f_j from the prior at all points of
 its group, and corrects all draws at once (Matheron's rule, as in Wilson et al. 2020, eq. 13), so that the sum of the
@@ -73,4 +72,4 @@ class AddGPTS(AdditivePolicy):
     def choose(self, allowed: Mask | None = None) -> int | Floats:
         pending, rng = self.domain.coordinates(self._pending.numbers), generator(self.seed, "draws", self.round)
         paths = self._engine.draw_groups(rng, self.inflation, pending, self.model.regularization)  # (1)
-        return self._search_of_sums.highest_sum(self.model, paths, self._query(allowed))  # (2), (3)
+        return self._search_of_sums.highest_sum(self.model, paths, self._query(allowed))  # (2)

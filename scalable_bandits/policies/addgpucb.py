@@ -1,6 +1,6 @@
 """Add-GP-UCB. Source: Kandasamy, Schneider & Poczos 2015, Algorithm 1.
 
-    input: kernels k_j on disjoint groups of dimensions, j = 1 .. M; noise variance lambda
+    input: kernels k_j on groups of dimensions, j = 1 .. M; noise variance lambda
     for t = 1, 2, ...:
         mu_j, s_j = posterior of each f_j given the observations of the sum                            (1)
         for each group: x_t^j = argmax of mu_j + sqrt(beta_t) s_j over the group's coordinates         (2)
@@ -46,7 +46,8 @@ class AddGPUCB(AdditivePolicy):
     ----------
     bound
         Index: "sum" for the confidence bound of the sum, which is climbed group by group; "groups" for the sum of the
-        groups' bounds, as published, whose maximum is exact on a grid, but which may play one point over and over.
+        groups' bounds, as published, whose maximum is exact on a grid, but which may play one point over and over. On a
+        grid only the latter takes groups that overlap.
     confidence
         Name of the width: "practical" for sqrt(0.2 D log(2 t)) in a group of D dimensions, and of the largest group for
         the sum, for which nothing is proven; or one of `formulas.confidence.WIDTHS`, with which both indices are upper
@@ -60,7 +61,7 @@ class AddGPUCB(AdditivePolicy):
     Raises
     ------
     ValueError
-        As for `AdditivePolicy`.
+        If groups overlap on a grid and the bound is that of the sum, or as for `AdditivePolicy`.
 
     Examples
     --------
@@ -80,6 +81,8 @@ class AddGPUCB(AdditivePolicy):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
+        if self.bound == "sum" and self._overlaps and self.space.lattice is not None:
+            checks.refuse("bound", self.bound, "'groups' where groups overlap; AddGPTS plays their sum")
         self._confidence.warn_where_unproven()
 
     def width_formula(self) -> Width:

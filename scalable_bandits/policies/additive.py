@@ -16,6 +16,7 @@ from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors.additive.decomposition import random_groups
 from scalable_bandits.posteriors.additive.engine import AdditiveEngine
 from scalable_bandits.posteriors.additive.groups import additive_kernel, groups_of
+from scalable_bandits.posteriors.additive.tree import ordered
 from scalable_bandits.posteriors.models.additive import AdditiveSearch, group_space
 from scalable_bandits.posteriors.models.model import Model, Query
 from scalable_bandits.posteriors.models.regrouped import RegroupedModel
@@ -43,10 +44,11 @@ def _frozen_groups(value: Any) -> tuple[tuple[int, ...], ...] | str | None:
 class AdditivePolicy(GaussianProcessPolicy):
     """Base class of policies for f(x) = sum over groups j of f_j(x_j), where x_j are some of the coordinates of x.
 
-    Only sums are observed; the posterior of every f_j follows from one factorisation of the sum's covariance. Each
-    dimension belongs to one group, so that a sum over groups is maximised group by group: on a grid exactly, by
-    comparing all points of each group, of which there are at most 50,000. An availability set or a context is honoured
-    by the sum at each of the candidates.
+    Only sums are observed; the posterior of every f_j follows from one factorisation of the sum's covariance. A sum
+    over groups is maximised group by group: on a grid exactly, by comparing all points of each group, of which there
+    are at most 50,000. On a grid or a list of points groups may overlap, as a tree: each shares dimensions with one of
+    those before it, and messages pass between them. An availability set or a context is honoured by the sum at each of
+    the candidates.
 
     Parameters
     ----------
@@ -65,8 +67,8 @@ class AdditivePolicy(GaussianProcessPolicy):
     Raises
     ------
     ValueError
-        If the space is not a `Box`, `Grid` or `Points`, the kernel is no sum over groups, a dimension is in no group or
-        in several, a group has too many points, or the prior mean is not a number.
+        If the space is not a `Box`, `Grid` or `Points`, the kernel is no sum over groups, a dimension is in no group,
+        groups overlap in a circle or on a box, a group has too many points, or the prior mean is not a number.
     """
 
     continuous: ClassVar[bool] = True
@@ -84,9 +86,12 @@ class AdditivePolicy(GaussianProcessPolicy):
         if self.groups == LEARNED and self.refit is not None:
             checks.refuse("refit", self.refit, "None where groups are learned")
         groups = [list(group.dimensions) for group in groups_of(self._prior_kernel)]
-        if sorted(k for group in groups for k in group) != list(range(self.space.dimension)):
-            checks.refuse("groups", groups, f"each of the {self.space.dimension} dimensions in one group")
+        if {k for group in groups for k in group} != set(range(self.space.dimension)):
+            checks.refuse("groups", groups, f"each of the {self.space.dimension} dimensions in a group")
+        ordered(tuple(map(tuple, groups)))
         super().__attrs_post_init__()
+        if self._overlaps and self.domain.whole_box and self.space.lattice is None:
+            checks.refuse("groups", groups, "disjoint groups on a whole box; groups may overlap on a Grid or Points")
         for group in self._largest_groups():
             if self.space.lattice is not None:
                 group_space(self.domain, group)
@@ -141,6 +146,11 @@ class AdditivePolicy(GaussianProcessPolicy):
         engine = self.model.engine
         assert isinstance(engine, AdditiveEngine)
         return engine
+
+    @property
+    def _overlaps(self) -> bool:
+        """Whether two groups share a dimension."""
+        return sum(map(len, self.present_groups)) > self.space.dimension
 
     @property
     def _search_of_sums(self) -> AdditiveSearch:

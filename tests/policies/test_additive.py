@@ -14,6 +14,7 @@ from policies.test_policies import SCENARIOS, Duel
 from scalable_bandits.posteriors.additive.decomposition import Decomposition, likelier_groups
 from scalable_bandits.posteriors.additive.engine import AdditiveEngine
 from scalable_bandits.posteriors.additive.groups import groups_of
+from scalable_bandits.posteriors.additive.tree import highest
 from scalable_bandits.posteriors.box.surface import constant_mean
 
 SETTINGS = {"noise": NOISE, "regularization": REGULARIZATION, "seed": 3}
@@ -220,6 +221,44 @@ def test_a_box():
     assert at_summed >= at_published - 1e-6
 
 
+def test_messages_on_trees():
+    """The maximum of a sum over random trees of groups is that of an enumeration."""
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        d = int(rng.integers(1, 6))
+        sides = rng.integers(2, 5, d)
+        groups = [(0,)]
+        for k in range(1, d):
+            shared = groups[rng.integers(len(groups))]
+            groups.append(
+                tuple(sorted({k, *rng.choice(shared, rng.integers(len(shared) + 1), replace=False).tolist()}))
+            )
+        values = [rng.standard_normal(math.prod(sides[list(group)].tolist())) for group in groups]
+        total = np.zeros(sides)
+        for group, own in zip(groups, values, strict=True):
+            total += own.reshape([sides[k] if k in group else 1 for k in range(d)])
+        steps = highest(tuple(groups), values, dict(enumerate(sides.tolist())), 7)
+        assert total[tuple(steps)] == pytest.approx(total.max(), abs=1e-12)
+
+
+@pytest.mark.parametrize("available", [False, True])
+def test_overlapping_groups(available):
+    """The published index of a chain of pairs has its maximum where an enumeration of all candidates has it."""
+    space, pairs = sb.Grid([[0, 1]] * 4, 4), [[0, 1], [1, 2], [2, 3]]
+    policy = sb.AddGPUCB(space, sb.RBF(0.5), groups=pairs, bound="groups", **SETTINGS)
+    oracle = AdditiveGP([(naive_kernels.rbf(0.5), pair) for pair in pairs], space.points())
+    for t in range(8):
+        index = oracle.sum_of_bounds(policy.group_widths)
+        allowed = np.arange(space.size) if not available else np.arange(t, space.size, 3)
+        x = policy.ask(available=allowed if available else None)
+        number = int(space.index(x)[0])
+        assert number in allowed
+        assert index[number] == pytest.approx(index[allowed].max(), abs=1e-8)
+        y = float(np.sin(5.0 * x).sum() + x[1] * x[2])
+        policy.tell(x, y)
+        oracle.observe(number, y, REGULARIZATION)
+
+
 class TestGroups:
     def test_taken_apart(self):
         """Factors are distributed, summands on the same dimensions and products on several are one group each."""
@@ -238,7 +277,9 @@ class TestGroups:
             (sb.Grid([[0, 1]] * 2, 5), sb.RBF(0.2), {}, "kernel"),
             (sb.Grid([[0, 1]] * 2, 5), sb.OnDimensions(sb.RBF(0.2), [0]) + sb.Constant(), {}, "kernel"),
             (sb.Grid([[0, 1]] * 2, 5), sb.RBF(0.2), {"groups": [[0]]}, "groups"),
-            (sb.Grid([[0, 1]] * 2, 5), sb.RBF(0.2), {"groups": [[0, 1], [1]]}, "groups"),
+            (sb.Grid([[0, 1]] * 3, 5), sb.RBF(0.2), {"groups": [[0, 1], [1, 2], [0, 2]]}, "groups"),
+            (sb.Grid([[0, 1]] * 2, 5), sb.RBF(0.2), {"groups": [[0, 1], [1]]}, "bound"),
+            (sb.Box([[0, 1]] * 2), sb.RBF(0.2), {"groups": [[0, 1], [1]]}, "groups"),
             (sb.Grid([[0, 1]] * 2, 5), sb.RBF(0.2), {"groups": [[0, 2], [1]]}, "groups"),
             (sb.Grid([[0, 1]] * 3, 100), sb.RBF(0.2), {"groups": [[0, 1, 2]]}, "groups"),
             (sb.Grid([[0, 1]] * 2, 5), sb.RBF(0.2), {"groups": [[0], [1]], "prior_mean": np.zeros(25)}, "prior_mean"),

@@ -1,7 +1,8 @@
-"""Search for the largest sum of functions of groups of dimensions: group by group, as no two groups share a dimension.
+"""Search for the largest sum of functions of groups of dimensions: group by group.
 
-On a finite space each group's function is compared at all points of the group, which is exact also on a grid of 30^100
-candidates. A mask of candidates is honoured by the sum at each of these. On a box each group is searched as a box is.
+On a grid each group's function is compared at all points of the group, which is exact also on a grid of 30^100
+candidates; messages pass between groups that overlap. A mask of candidates, and a list of points, are honoured by the
+sum at each of these. On a box each group is searched as a box is.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.posteriors.additive.ascent import Ascent
 from scalable_bandits.posteriors.additive.engine import AdditiveEngine
+from scalable_bandits.posteriors.additive.tree import highest
 from scalable_bandits.posteriors.blas import one_thread
 from scalable_bandits.posteriors.box.lattice import GridPoints
 from scalable_bandits.posteriors.box.maximization import Sizes, maximize_over_box, promising
@@ -148,7 +150,7 @@ class AdditiveSearch(Candidates):
         pending = model.domain.coordinates(list(query.pending))
         moments = engine.moments(pending, np.full(len(pending), model.regularization))
         values = ([UpperConfidence(w)(*each) for each in moments] for w in (width, 0.0))
-        starts = [_by_groups(engine, each, query.salt) for each in values]
+        starts = [_by_groups(engine, cast(Grid, space), each, query.salt) for each in values]
         ascent = Ascent(engine, width, pending, model.regularization)
         return self._chosen(model, max(map(ascent.climb, starts), key=lambda end: end[1])[0])
 
@@ -168,7 +170,7 @@ class AdditiveSearch(Candidates):
         if query.allowed is not None or domain.space.lattice is None:
             numbers = np.arange(domain.size) if query.allowed is None else np.flatnonzero(query.allowed)
             return int(numbers[choose(_sums(engine, values, domain.points(numbers)), query.salt, None, numbers)[0]])
-        return self._chosen(model, _by_groups(engine, values, query.salt))
+        return self._chosen(model, _by_groups(engine, cast(Grid, domain.space), values, query.salt))
 
     def _chosen(self, model: Model, x: Floats) -> int | Floats:
         """Return the number of a point (d,) of a numbered grid; of a grid without numbers the point."""
@@ -187,13 +189,10 @@ def _box(model: Model) -> Floats:
     return box
 
 
-def _by_groups(engine: AdditiveEngine, values: Sequence[Floats], salt: int) -> Floats:
-    """Return the point (d,) of a grid at which each group's value (n,) is largest."""
-    best = np.empty(1 + max(group.dimensions[-1] for group in engine.groups))
-    for table in engine.tables:
-        for group, dimensions in zip(table.members, table.dimensions, strict=True):
-            best[dimensions] = table.points[choose(values[group], (salt + group) % 2**64)[0]]
-    return best
+def _by_groups(engine: AdditiveEngine, grid: Grid, values: Sequence[Floats], salt: int) -> Floats:
+    """Return the point (d,) of a grid at which the sum of the groups' values (n,) is largest."""
+    groups = tuple(group.dimensions for group in engine.groups)
+    return grid.at(highest(groups, values, dict(enumerate(grid.sides)), salt)[None])[0]
 
 
 def _sums(engine: AdditiveEngine, values: Sequence[Floats], points: Floats) -> Floats:
