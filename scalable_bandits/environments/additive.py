@@ -133,7 +133,7 @@ class AdditiveFunction(Environment):
     ) -> AdditiveFunction:  # fmt: skip
         """Embed a function of few dimensions in a space of many, the others of which have no effect.
 
-        Source: Wang, Hutter, Zoghi, Matheson & de Freitas 2016, section 4.
+        Source: Wang, Hutter, Zoghi, Matheson & de Freitas 2016.
 
         Parameters
         ----------

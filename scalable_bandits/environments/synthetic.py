@@ -304,7 +304,7 @@ class RKHSFunction(Environment):
 
         Functions that nobody finds but by luck if the lengthscale is short: those of the lower bounds on regret.
 
-        Source: Scarlett, Bogunovic & Cevher 2017, section 4.
+        Source: Scarlett, Bogunovic & Cevher 2017.
 
         Parameters
         ----------
