@@ -15,8 +15,6 @@ from typing import Any
 
 from scalable_bandits.environments import (
     AdditiveFunction,
-    Benchmark,
-    Environment,
     GaussianNoise,
     RKHSFunction,
     UniformNoise,
@@ -58,37 +56,34 @@ def structures(
     """Make a function with structure, or a peak without, on the grid of `side` points along each dimension.
 
     "pairs" is a sum of functions of two dimensions each, "hidden" depends on two dimensions, and "planted" is one
-    kernel function. Policies get the exact norm, 1 for "hidden", and a kernel of all dimensions, whose lengthscale
+    kernel function. Policies get the exact norm and a kernel of all dimensions, whose lengthscale
     grows with the root of their number but for "planted". Those that are called "groups" know which dimensions matter
-    together.
+    together, for "planted" all.
     """
     space, pair = Grid([[0.0, 1.0]] * dimension, side), Matern(lengthscale, nu=1.5)
     seed, measured = replicate.seed, GaussianNoise(noise)
     wide = Matern(lengthscale * (dimension / 2.0) ** 0.5, nu=1.5)
-    function: Environment
+    function: RKHSFunction | AdditiveFunction
     if replicate.case == "planted":
         function = RKHSFunction.planted(space, pair, measured, seed=seed)
-    elif replicate.case == "hidden":
-        branin = Benchmark("branin", Grid([[0.0, 1.0]] * 2, side), unit_cube=True, scaled=True)
-        function = AdditiveFunction.embedded(branin, space, measured, seed=seed)
     else:
-        function = AdditiveFunction.sparse(space, pair, measured, seed=seed)
-    kernel, norm = pair if replicate.case == "planted" else wide, float(getattr(function, "rkhs_norm", 1.0))
+        relevant = 2 if replicate.case == "hidden" else dimension
+        function = AdditiveFunction.sparse(space, pair, measured, relevant=relevant, seed=seed)
+    kernel = pair if replicate.case == "planted" else wide
     shared: dict[str, Any] = {"noise": noise, "regularization": noise**2, "seed": seed}
-    proven = {**shared, "rkhs_norm": norm, "confidence": "flynn-reeb", "delta": 0.1}
+    proven = {**shared, "rkhs_norm": function.rkhs_norm, "confidence": "flynn-reeb", "delta": 0.1}
+    groups = function.groups if isinstance(function, AdditiveFunction) else (tuple(range(dimension)),)
+    first, *others = [OnDimensions(pair, group) for group in groups]
     policies: dict[str, Policy] = {
         "IGP-UCB": IGPUCB(space, kernel, **proven),
         "BKB": BKB(space, kernel, candidates=CANDIDATES, **proven),
         "GP-EI": GPEI(space, kernel, **shared),
+        "GP-EI, groups": GPEI(space, functools.reduce(operator.add, others, first), **shared),
         "random": RandomSearch(space, seed=seed),
     }
     if space.size <= CELLS:
-        cells = PiGPUCB(space, kernel, noise=noise, rkhs_norm=norm, delta=0.1, horizon=replicate.horizon, seed=seed)
-        policies["pi-GP-UCB"] = cells
-    if isinstance(function, AdditiveFunction):
-        first, *others = [OnDimensions(pair, group) for group in function.groups]
-        known = functools.reduce(operator.add, others, first)
-        policies["GP-EI, groups"] = GPEI(space, known, **shared)
+        given: dict[str, Any] = {"noise": noise, "rkhs_norm": function.rkhs_norm, "delta": 0.1, "seed": seed}
+        policies["pi-GP-UCB"] = PiGPUCB(space, kernel, horizon=replicate.horizon, **given)
     return Problem(function, policies)
 
 
