@@ -40,7 +40,7 @@ PRACTICAL = "practical"
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class AddGPUCB(AdditivePolicy):
-    """Add-GP-UCB: the sum of upper confidence bounds of functions of a few dimensions each.
+    """Add-GP-UCB: upper confidence bounds of a sum of functions of a few dimensions each.
 
     Parameters
     ----------
