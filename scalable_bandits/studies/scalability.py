@@ -8,8 +8,6 @@ dimensions, and planted peaks, with noise that hides less; their optima are know
 
 from __future__ import annotations
 
-import functools
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -19,15 +17,26 @@ from scalable_bandits.environments import (
     RKHSFunction,
     UniformNoise,
 )
-from scalable_bandits.kernels import Matern, OnDimensions
-from scalable_bandits.policies import BBKB, BKB, GPEI, GPTS, IGPUCB, PEGPUCB, MiniGPUCB, PiGPUCB, Policy, RandomSearch
+from scalable_bandits.kernels import Matern
+from scalable_bandits.policies import (
+    BBKB,
+    BKB,
+    GPEI,
+    GPTS,
+    IGPUCB,
+    PEGPUCB,
+    AddGPUCB,
+    MiniGPUCB,
+    PiGPUCB,
+    Policy,
+    RandomSearch,
+)
 from scalable_bandits.priors import Prior
 from scalable_bandits.spaces import Box, Grid
 from scalable_bandits.studies.runs import Problem, Replicate
 
 MOST = {"IGP-UCB": 200_000, "MiniGP-UCB": 200_000, "GP-TS": 1_000_000, "BBKB": 50_000}  # candidates
 PRIORS = 8
-CANDIDATES, CELLS = 1024, 1_000_000  # of BKB, which does not search; up to which pi-GP-UCB is played in many dimensions
 
 
 def grids(replicate: Replicate, *, arms: int = 900, dimension: int = 2, lengthscale: float = 0.2) -> Problem:
@@ -56,9 +65,9 @@ def structures(
     """Make a function with structure, or a peak without, on the grid of `side` points along each dimension.
 
     "pairs" is a sum of functions of two dimensions each, "hidden" depends on two dimensions, and "planted" is one
-    kernel function. Policies get the exact norm and a kernel of all dimensions, whose lengthscale
-    grows with the root of their number but for "planted". Those that are called "groups" know which dimensions matter
-    together, for "planted" all.
+    kernel function. Policies get the exact norm and a kernel of all dimensions, whose lengthscale grows with the root
+    of their number but for "planted". Add-GP-UCB has the pairs of dimensions that matter together, and any pairs of the
+    dimensions that are in none.
     """
     space, pair = Grid([[0.0, 1.0]] * dimension, side), Matern(lengthscale, nu=1.5)
     seed, measured = replicate.seed, GaussianNoise(noise)
@@ -72,18 +81,19 @@ def structures(
     kernel = pair if replicate.case == "planted" else wide
     shared: dict[str, Any] = {"noise": noise, "regularization": noise**2, "seed": seed}
     proven = {**shared, "rkhs_norm": function.rkhs_norm, "confidence": "flynn-reeb", "delta": 0.1}
-    groups = function.groups if isinstance(function, AdditiveFunction) else (tuple(range(dimension)),)
-    first, *others = [OnDimensions(pair, group) for group in groups]
+    groups = function.groups if isinstance(function, AdditiveFunction) else ()
+    rest = sorted(set(range(dimension)).difference(*groups))
+    pairs = [*groups, *(rest[i : i + 2] for i in range(0, len(rest), 2))]
     policies: dict[str, Policy] = {
         "IGP-UCB": IGPUCB(space, kernel, **proven),
-        "BKB": BKB(space, kernel, candidates=CANDIDATES, **proven),
+        "BKB": BKB(space, kernel, **proven),
         "GP-EI": GPEI(space, kernel, **shared),
-        "GP-EI, groups": GPEI(space, functools.reduce(operator.add, others, first), **shared),
+        "Add-GP-UCB": AddGPUCB(space, pair, groups=pairs, **shared),
+        "pi-GP-UCB": PiGPUCB(
+            space, kernel, horizon=replicate.horizon, noise=noise, rkhs_norm=function.rkhs_norm, delta=0.1, seed=seed
+        ),
         "random": RandomSearch(space, seed=seed),
     }
-    if space.size <= CELLS:
-        given: dict[str, Any] = {"noise": noise, "rkhs_norm": function.rkhs_norm, "delta": 0.1, "seed": seed}
-        policies["pi-GP-UCB"] = PiGPUCB(space, kernel, horizon=replicate.horizon, **given)
     return Problem(function, policies)
 
 
