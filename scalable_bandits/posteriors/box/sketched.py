@@ -68,7 +68,8 @@ class QueriedSketch(QueriedEngine):
         order = spatial_order(x, 64)
         _, variance = self.surface().predict(x)
         start = generator(self._seed, "sketch", self.sketches).random()
-        chosen = x[order[drawn(variance[order] / noise[order], self._oversampling, start)]]
+        leverage, prior = variance[order] / noise[order], self.kernel.diagonal(x[order])
+        chosen = x[order[drawn(leverage, prior, self._oversampling, start)]]
         kept, coordinates = independent(self.kernel, chosen)
         self._dictionary = chosen[kept]
         cross = covariances(self.kernel, x, self._dictionary)

@@ -99,7 +99,8 @@ class SketchedTiles(Tiles):
         leverage = self.variance[positions] / noise
         start = generator(self._seed, "sketch", self.sketches).random()
         order = np.argsort(positions)
-        chosen = positions[order[drawn(leverage[order], self._oversampling, start)]]  # (1), (2)
+        prior = self.kernel.diagonal(self.points[positions[order]])
+        chosen = positions[order[drawn(leverage[order], prior, self._oversampling, start)]]  # (1), (2)
         kept, coordinates = independent(self.kernel, self.points[chosen])
         points = chosen[kept]
         features = np.empty((len(positions), len(points)))

@@ -21,7 +21,7 @@ SPAN = 1e-12  # smallest variance of a dictionary point given the others, as a f
 RIDGES = (0.0, 1e-15, 1e-14, 1e-13)  # numbers added to the diagonal of the gram matrix, tried in turn
 
 
-def drawn(leverage: Floats, oversampling: float, start: float) -> Indices:
+def drawn(leverage: Floats, prior: Floats, oversampling: float, start: float) -> Indices:
     """Draw some of k points, in an order in which neighbours are near each other; return their positions.
 
     Systematic sampling: a point is drawn where the sum of chances, begun at a random number, passes an integer.
@@ -30,6 +30,8 @@ def drawn(leverage: Floats, oversampling: float, start: float) -> Indices:
     ----------
     leverage
         Posterior variances (k,) of the points over their noise variances.
+    prior
+        Prior variances (k,) of the points; the largest is drawn if all is known so well that no other is.
     oversampling
         Factor qbar of the chances.
     start
@@ -37,7 +39,7 @@ def drawn(leverage: Floats, oversampling: float, start: float) -> Indices:
     """
     chance = np.minimum(1.0, np.maximum(leverage, 1e-300) * oversampling)  # (1)
     found = np.flatnonzero(np.diff(np.floor(np.cumsum(chance) + start), prepend=0.0) > 0)  # (2)
-    return found if len(found) else np.array([np.argmax(chance)])
+    return found if len(found) else np.array([np.argmax(prior)])
 
 
 def independent(kernel: Kernel, points: Floats) -> tuple[Indices, Floats]:
