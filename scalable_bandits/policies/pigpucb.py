@@ -43,7 +43,6 @@ from scalable_bandits.posteriors.regression import Regression
 from scalable_bandits.posteriors.rounds import Columns, Game
 from scalable_bandits.posteriors.state import State, StateEntry
 from scalable_bandits.spaces import Box, Domain, Grid, Indices, Mask
-from scalable_bandits.spaces.finite import MOST_ENUMERATED
 
 _valid_nu: checks.Validator = attrs.validators.optional(checks.positive_or_infinite)
 
@@ -80,9 +79,9 @@ class PiGPUCB(Policy):
     nu
         Smoothness in b and q; if not given, that of a Matern kernel, and 2.5 for other kernels.
     enumerated
-        Largest number of candidates of a grid at all of which indices are computed. Of a larger grid only visited
-        points are numbered, and a cell of more than 1,024 candidates (or more than `enumerated`) is searched for its
-        largest index.
+        Largest number of candidates of a grid at all of which indices are computed: on ten million, the default, that
+        is still faster, but takes a gigabyte. Of a larger grid only visited points are numbered, and a cell of more
+        than 1,024 candidates (or more than `enumerated`) is searched for its largest index.
 
     Other parameters are those of `Policy` (`on`: executor of the cells); without a horizon the first cover is one
     cube. On a box each cell maximises its index over its own cube by a scrambled Sobol set and exact gradients;
@@ -122,7 +121,7 @@ class PiGPUCB(Policy):
     theory: bool = attrs.field(default=False, validator=checks.instance_of(bool, "True or False"))
     tightening: bool = attrs.field(default=False, validator=checks.instance_of(bool, "True or False"))
     nu: float | None = attrs.field(default=None, converter=checks.to_float, validator=_valid_nu)
-    enumerated: int = attrs.field(default=MOST_ENUMERATED, converter=checks.to_int, validator=checks.whole(1))
+    enumerated: int = attrs.field(default=10_000_000, converter=checks.to_int, validator=checks.whole(1))
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
