@@ -49,6 +49,7 @@ def shown(value):
         return f"{type(value)} {id(value)}"
 
 
+@functools.cache
 def combinations(case, count):
     """Every choice of `count` of the arguments that a case of a test is made with, by name and value."""
     return set(itertools.combinations(sorted((n, shown(value)) for n, value in case.callspec.params.items()), count))

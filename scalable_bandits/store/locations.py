@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import io
 import json
 import os
@@ -22,6 +23,7 @@ import zarr
 from zarr.abc.buffer import Buffer
 from zarr.abc.store import Store
 from zarr.buffer import default_buffer_prototype
+from zarr.core import sync as zarr_sync
 from zarr.core.sync import sync
 from zarr.storage import FsspecStore, LocalStore, StorePath
 
@@ -32,6 +34,7 @@ from scalable_bandits.store.files import make_directory, refuse_links, replace_f
 if TYPE_CHECKING:
     from filelock import FileLock
 
+
 COMMITTED = "committed"  # array of the number of rounds, in whose folder the ledger and the lock are
 METADATA = "zarr.json"
 INPUTS = "inputs"  # group of the specification's arrays, named by their digests
@@ -40,6 +43,15 @@ LOCK, OWNER = f"{COMMITTED}/writer.lock", f"{COMMITTED}/writer.json"
 
 _LOCAL = ("ext", "xfs", "btrfs", "zfs", "f2fs", "tmpfs", "overlay", "apfs", "hfs", "ntfs", "jfs", "bcachefs")
 _CHUNK = re.compile(r"/c([./]\d+)*$")  # end of the key of a chunk
+
+
+@atexit.register
+def _end_io_thread() -> None:
+    """Wait for zarr's thread to end: zarr itself waits .2 s, and prints a traceback where the machine is busy."""
+    loop, thread = zarr_sync.loop[0], zarr_sync.iothread[0]
+    if loop is not None and thread is not None:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(timeout=5.0)
 
 
 # ---- zarr stores

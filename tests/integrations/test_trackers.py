@@ -14,12 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import mlflow
 import pytest
-from mlflow.tracking import MlflowClient
-from tensorboardX.proto.event_pb2 import Event
-from tensorboardX.proto.plugin_hparams_pb2 import HParamsPluginData
-from wandb.proto import wandb_internal_pb2
 
 import scalable_bandits as sb
 from scalable_bandits.integrations.mlflow import MLflowCallback
@@ -68,6 +63,8 @@ class MLflow:
         return MLflowCallback("tuning", tracking_uri=self.uri, **arguments)
 
     def logged(self) -> Logged:
+        from mlflow.tracking import MlflowClient  # late, as below: each process of the tests collects this file
+
         client = MlflowClient(self.uri)
         experiment = client.get_experiment_by_name("tuning")
         found = list(client.search_runs([experiment.experiment_id]))
@@ -151,6 +148,8 @@ class TensorBoard:
         return TensorBoardCallback(self.folder, **arguments)
 
     def logged(self) -> Logged:
+        from tensorboardX.proto.plugin_hparams_pb2 import HParamsPluginData
+
         (tuning,) = self.folder.iterdir()
         texts: dict[str, str] = {}
         curve: dict[int, float] = {}
@@ -194,10 +193,12 @@ def text_of(value: Any) -> str:
 
 def events(data: bytes) -> Iterator[Any]:
     """Events of a file: each after its length and a checksum, and before another checksum."""
+    from tensorboardX.proto import event_pb2
+
     place = 0
     while place < len(data):
         (length,) = struct.unpack_from("<Q", data, place)
-        yield Event.FromString(data[place + 12 : place + 12 + length])
+        yield event_pb2.Event.FromString(data[place + 12 : place + 12 + length])
         place += length + 16
 
 
@@ -208,6 +209,8 @@ def values(items: Any) -> dict[str, Any]:
 
 def records(data: bytes) -> Iterator[Any]:
     """Records of a log of W&B: a header of seven bytes, then blocks of 32 KiB, as those of LevelDB."""
+    from wandb.proto import wandb_internal_pb2
+
     assert data[:4] == b":W&B"
     place, parts = 7, b""
     while place + 7 <= len(data):
@@ -326,6 +329,8 @@ def test_a_process_that_is_killed(tracker: Any, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_inside_a_run_of_the_users(tmp_path: Path) -> None:
     """MLflow's active run is the parent of the tuning's, and stays active."""
+    import mlflow
+
     mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
     try:
         with mlflow.start_run() as outer:
