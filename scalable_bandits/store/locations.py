@@ -45,13 +45,15 @@ _LOCAL = ("ext", "xfs", "btrfs", "zfs", "f2fs", "tmpfs", "overlay", "apfs", "hfs
 _CHUNK = re.compile(r"/c([./]\d+)*$")  # end of the key of a chunk
 
 
-@atexit.register
 def _end_io_thread() -> None:
     """Wait for zarr's thread to end: zarr itself waits .2 s, and prints a traceback where the machine is busy."""
     loop, thread = zarr_sync.loop[0], zarr_sync.iothread[0]
     if loop is not None and thread is not None:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(timeout=5.0)
+
+
+atexit.register(_end_io_thread)
 
 
 # ---- zarr stores
