@@ -302,7 +302,7 @@ class RKHSFunction(Environment):
     ) -> RKHSFunction:
         """Plant a peak, one kernel function, at a hidden point of the space: f is at most `height`, and is that there.
 
-        Functions that nobody finds but by luck if the lengthscale is short: those of the lower bounds on regret.
+        If the lengthscale is short, it is found by luck alone; such functions prove the lower bounds on regret.
 
         Source: Scarlett, Bogunovic & Cevher 2017.
 

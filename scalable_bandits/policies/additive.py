@@ -61,6 +61,7 @@ class AdditivePolicy(GaussianProcessPolicy):
         more have been played. What is proven of a policy is proven for given groups.
     group_size
         Number of dimensions of each learned group; the last may have fewer.
+
     The prior mean, which belongs to the sum, is a number. Other parameters are those of `GaussianProcessPolicy` and
     `Policy`.
 

@@ -169,8 +169,15 @@ class LargeScaleBBOB(BBOB):
         Number of the function, 1 to 24.
     dimension
         Number of coordinates: 20, 40, 80, 160, 320 or 640.
-    instance, model, share, noise, seed
-        As of `BBOB`.
+    instance
+        Number of the instance, from 1. An instance is a shift and a rotation of the function.
+    model
+        Noise model of the bbob-noisy suite, one of those of `BBOB`; none if not given.
+    share
+        Standard deviation of Gaussian noise, as a share of the interquartile range of f over the box; not together
+        with `noise`.
+    noise, seed
+        Noise that is added, none if not given; seed of all noise.
 
     Raises
     ------

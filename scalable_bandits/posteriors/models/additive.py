@@ -53,7 +53,7 @@ def group_space(domain: Domain, dimensions: tuple[int, ...]) -> FiniteSpace:
 
 
 class AdditiveSearch(Candidates):
-    """Search of a sum over groups; a plain index of the sum, which is none, is searched for as usual.
+    """Search of a sum over groups; the maximum of an index of the sum as a whole is searched for as usual.
 
     Parameters
     ----------
@@ -103,8 +103,7 @@ class AdditiveSearch(Candidates):
         if not engine.tables:
             summands = engine.surfaces(cast(Surface, surface_of(model, query)))
             return self._of_bounds_on_box(model, summands, widths, query)
-        pending = model.domain.coordinates(list(query.pending))
-        moments = engine.moments(pending, np.full(len(pending), model.regularization))
+        _, moments = _moments(model, query)
         bounds = [UpperConfidence(width)(*each) for width, each in zip(widths, moments, strict=True)]
         return self.highest_sum(model, bounds, query)
 
@@ -147,8 +146,7 @@ class AdditiveSearch(Candidates):
             near = np.array([self._of_bounds_on_box(model, summands, [w] * groups, query) for w in (width, 0.0)])
             seed = derived_seed(query.key[0], "box", query.key[1])
             return maximize_over_box(surface, UpperConfidence(width), box, seed, near, SIZES).x
-        pending = model.domain.coordinates(list(query.pending))
-        moments = engine.moments(pending, np.full(len(pending), model.regularization))
+        pending, moments = _moments(model, query)
         values = ([UpperConfidence(w)(*each) for each in moments] for w in (width, 0.0))
         starts = [_by_groups(engine, cast(Grid, space), each, query.salt) for each in values]
         ascent = Ascent(engine, width, pending, model.regularization)
@@ -181,6 +179,12 @@ def _engine(model: Model) -> AdditiveEngine:
     engine = model.engine
     assert isinstance(engine, AdditiveEngine)
     return engine
+
+
+def _moments(model: Model, query: Query) -> tuple[Floats, list[tuple[Floats, Floats]]]:
+    """Return the pending points (q, d), and mean and variance (n,) of every group at its points given these."""
+    pending = model.domain.coordinates(list(query.pending))
+    return pending, _engine(model).moments(pending, np.full(len(pending), model.regularization))
 
 
 def _box(model: Model) -> Floats:
