@@ -46,7 +46,7 @@ def sketched_width(policy: Any) -> Width:
         return policy._confidence.width(policy.delta)
     largest = policy._measuring.prior_variance  # kappa^2
     candidates, _, noise_variances = policy.model.observations.collapsed()
-    played = float((policy.model.engine.variance()[candidates] / noise_variances).sum())
+    played = float((policy.model.engine.at(candidates)[1] / noise_variances).sum())
     gain = budgeted_gain(max(policy.rounds, 1), played, largest / policy.regularization)
     return Width.constant(budgeted(gain, policy.delta, policy.norm, policy.noise, policy.regularization))  # (2)
 

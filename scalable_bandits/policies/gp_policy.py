@@ -266,10 +266,10 @@ class GaussianProcessPolicy(Policy):
         return RefittedModel(*known, self.regularization, self._search(), lengthscales, every, self.seed)
 
     def _search(self) -> Candidates:
-        """Return the search for the largest index; policies that forget enumerate every finite space."""
+        """Return the search for the largest index; policies that cannot play a whole box enumerate every grid."""
         engine = find_engine(self.engine)
         sketch = None if engine is None or engine.exact else Sketch(self.oversampling, self.seed)
-        return search_of(self.domain, sys.maxsize if self._forgets else self.enumerated or 0, sketch)
+        return search_of(self.domain, self.enumerated or 0 if self._takes_whole_boxes() else sys.maxsize, sketch)
 
     @property
     def _prior(self) -> GivenPrior:

@@ -87,7 +87,8 @@ class SamplePathPolicy(GaussianProcessPolicy):
         if self.samples == "exact" and self.engine == "pathwise":
             checks.refuse("samples", self.samples, "'auto' or 'pathwise' with the pathwise engine")
         if not forgets and self.engine == "auto":
-            large = self.domain.whole_box or size > DenseEngine.limit
+            searched = self._prior_kernel.stationary and self.enumerated is not None and size > self.enumerated
+            large = self.domain.whole_box or size > DenseEngine.limit or searched
             pathwise = self.samples == "pathwise" or (self.samples == "auto" and large)
             weights = self._feature_count and (large or LEAST_RATIO * self._feature_count <= size)
             self.engine = "weights" if weights else "pathwise" if pathwise else "dense"

@@ -205,7 +205,8 @@ class WholeBox(Domain):
         if context is not None:
             _refuse_context(context)
         if available is not None:
-            checks.refuse("available", available, "None on a whole box; candidates= chooses from a finite set")
+            allowed = "None on a whole box, and on a grid that is not enumerated; candidates= chooses from a finite set"
+            checks.refuse("available", available, allowed)
 
     def without(self, excluded: Sequence[int] | Indices, allowed: Mask | None) -> None:
         pass
@@ -257,7 +258,8 @@ NumberedPoints = FiniteSpace | WholeBox
 
 
 def _refuse_context(context: Mapping[int, float]) -> NoReturn:
-    checks.refuse("context", context, "none on a box, whose candidates have no coordinates in common; use a Grid")
+    allowed = "none on a box, or on a grid that is not enumerated; use a Grid of fewer candidates"
+    checks.refuse("context", context, allowed)
 
 
 def numbers_all(space: Space, most: int) -> bool:

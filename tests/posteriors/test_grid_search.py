@@ -62,6 +62,19 @@ def test_points_of_the_grid_are_asked_for_with_others_pending(policy, pending):
     assert len(policy.pending) == 7
 
 
+@pytest.mark.parametrize("kind", [sb.IGPUCB, sb.GPTS, sb.PIMS, sb.BKB, sb.BBKB, sb.MiniGPEI])
+def test_any_policy_on_a_small_grid_that_is_searched(kind):
+    """Also from a mask; policies that cannot search, such as those of batches, enumerate it all the same."""
+    grid, few = sb.Grid([[0.0, 1.0]] * 2, 20), np.arange(50, 390)
+    policy = kind(grid, sb.Matern(0.3), regularization=1.0, enumerated=30)
+    for available in [None, few] * 4:
+        x = policy.ask(available=available)
+        assert available is None or grid.index(x)[0] in few
+        policy.tell(x, float(-((x - 0.4) ** 2).sum()))
+    assert isinstance(policy.model.search, GridSearch) == (kind not in (sb.BBKB, sb.MiniGPEI))
+    assert policy.best().x.tolist() in policy.observations.x.tolist()
+
+
 def test_a_policy_made_from_the_state_goes_on_alike(policy):
     other = sb.GPEI(GRID, seed=3)
     other.restore(policy.state())

@@ -80,6 +80,8 @@ class QueriedSketch(QueriedEngine):
     def surface(
         self, pending: Floats | None = None, noise_variances: float | Floats = 0.0, values: Floats | None = None
     ) -> Surface:
+        if self._surface is not None and (pending is None or not len(pending)):
+            return self._surface
         numbers, averages, noise = self._recent.collapsed()
         x = self.points[numbers]
         residuals = averages - self._prior_mean.values(x)

@@ -138,10 +138,9 @@ class GridSearch(BoxSearch):
         """Return the candidate of largest index, and that index."""
         surface, domain, allowed = surface_of(model, query), model.domain, query.allowed
         if allowed is None or np.count_nonzero(allowed) > FEW_ALLOWED:
-            near, smooth = domain.points(_near(model, query.draws)), cast(SmoothIndex, index)
-            grid, scan = cast(Grid, domain.finite), SETTINGS[model.effort]
-            top = top_of_grid(surface, smooth, grid, near, query.key, scan, allowed)
-            return int(grid.find(top.x[None])[0]), top.value
+            near, smooth = _near(model, query.draws), cast(SmoothIndex, index)
+            top = self._top(model, surface, smooth, near, query.key, EFFORTS[model.effort], allowed=allowed)
+            return int(domain.find(top.x[None])[0]), top.value
         numbers = np.flatnonzero(allowed)
         blocks = [numbers[start : start + BLOCK] for start in range(0, len(numbers), BLOCK)]
         values = [index(*surface.predict(domain.coordinates(block))) for block in blocks]
