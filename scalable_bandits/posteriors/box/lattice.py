@@ -7,6 +7,7 @@ side. Along long sides there are also ascents between the points, which end at t
 from __future__ import annotations
 
 import functools
+import itertools
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Domain, Grid, Indices, Integer, Mask, SearchSpace
 from scalable_bandits.spaces.parameters import FEW
+
+
+POWERS = tuple(2**k for k in range(1, 63))  # numbers of sides along which a climb changes its point at once
 
 
 class GridPoints:
@@ -79,6 +83,7 @@ class _GridSearch(Search):
         super().__init__(_OnCube(surface, grid.box, space.coordinates.parameters), index, space, rng, without)
         sides = np.array(grid.sides)
         self._continuous = sides[self._parameters] > FEW
+        self._last = np.maximum(sides[self._parameters] - 1.0, 1.0)
         # Of short sides: every point of a line through a point, as the side and the number of steps along it.
         self._lines = None if self._continuous.any() else (np.repeat(np.arange(len(sides)), sides), _counts(sides))
 
@@ -90,6 +95,19 @@ class _GridSearch(Search):
         points = np.repeat(point[None], others.sum(), axis=0)
         points[np.arange(len(points)), along[others]] = steps[others]
         return points
+
+    def joined(self, point: Floats, neighbours: Floats) -> Floats:
+        sides, first = np.unique((neighbours != point).argmax(axis=1), return_index=True)
+        order = np.argsort(first)
+        sides, steps = sides[order], neighbours[first[order], sides[order]]  # the best step of each side, best sides first
+        counts = [*itertools.takewhile(len(sides).__gt__, POWERS), len(sides)] if len(sides) > 1 else []
+        found = np.repeat(point[None], len(counts), axis=0)
+        for row, count in zip(found, counts, strict=True):
+            row[sides[:count]] = steps[:count]
+        return found
+
+    def coordinates(self, points: Floats) -> Floats:
+        return points[:, self._parameters] / self._last
 
     def drawn(self, count: int) -> Floats:
         if self._allowed is None:

@@ -2,8 +2,9 @@
 
     scan:    index at random settings, at the settings `near`, and at the neighbours of the best of those
     starts:  the settings of largest index that fulfil the space's `where`
-    climb:   from each, the best neighbour (one parameter changed) as long as that is better, in turn with the
-             ascent of `maximization` in the continuous parameters
+    climb:   from each, the best neighbour (one parameter changed), or of a grid the best of several neighbours'
+             changes at once, as long as that is better, in turn with the ascent of `maximization` in the
+             continuous parameters
 
 Nothing is enumerated. The index is computed first, and `where`, which may be slow, asked in its order only until
 settings enough are allowed. The result depends only on the posterior, the space, the settings `near` and the seed.
@@ -88,7 +89,7 @@ class Search:
         self._parameters, self._continuous = space.coordinates.parameters, space.coordinates.continuous
 
     def run(self, near: Floats, scan: int, effort: Effort = EFFORT) -> Top:
-        best = near[promising(self.surface, self.index, self.space.encode(near))]
+        best = near[promising(self.surface, self.index, self.coordinates(near))]
         around = [self.neighbours(point) for point in best]
         points = np.concatenate([best, self.drawn(scan), *around])
         first: dict[bytes, int] = {}
@@ -109,6 +110,14 @@ class Search:
         """Return points (k, p) that differ from a point (p,) in the value of one parameter."""
         return self.space.neighbours(point, self.rng)
 
+    def joined(self, point: Floats, neighbours: Floats) -> Floats:
+        """Return points (j, p) with the changes of several neighbours (k, p), of which the first are the best."""
+        return neighbours[:0]
+
+    def coordinates(self, points: Floats) -> Floats:
+        """Return the coordinates (k, D) at which the model sees points (k, p)."""
+        return self.space.encode(points)
+
     def drawn(self, count: int) -> Floats:
         """Draw points (count, p), in general also some where `where` is false."""
         return self.space.spread(self.rng.random((count, self.space.dimension)))
@@ -119,7 +128,7 @@ class Search:
 
     def _values(self, points: Floats) -> Floats:
         self.evaluations += len(points)
-        values = self.index(*self.surface.predict(self.space.encode(points)))
+        values = self.index(*self.surface.predict(self.coordinates(points)))
         if self._without:
             values[[point.tobytes() in self._without for point in points]] = -np.inf
         return values
@@ -138,8 +147,13 @@ class Search:
             for i, neighbours, indices in zip(left, around, found, strict=True):
                 order = np.argsort(-indices, kind="stable")
                 order = order[indices[order] > values[i]]
-                for best in order[self.first_allowed(neighbours[order], 1)]:
-                    points[i], values[i] = neighbours[best], indices[best]
+                changed, reached = neighbours[order], indices[order]
+                if len(joined := self.joined(points[i], changed)):
+                    changed, reached = np.concatenate([joined, changed]), np.append(self._values(joined), reached)
+                    order = np.argsort(-reached, kind="stable")
+                    changed, reached = changed[order], reached[order]
+                for best in self.first_allowed(changed, 1):
+                    points[i], values[i] = changed[best], reached[best]
             gain = least * np.maximum(1.0, np.abs(np.where(np.isfinite(before), before, 0.0)))
             left = left[values[left] > before[left] + gain[left]]
             if not len(left):
@@ -153,7 +167,7 @@ class Search:
         free = self.space.active(points)[:, columns]
         if not free.any():
             return points, values
-        base = self.space.encode(points)
+        base = self.coordinates(points)
 
         def evaluate(u: Floats, rows: Indices) -> tuple[Floats, Floats]:
             at = base[rows]
