@@ -8,8 +8,9 @@
             from x_t and from the argmax of mu                                                         (3)
         play x_t, observe y_t                                                                          (4)
 
-beta_t is 0.2 D log(2 t) for groups of D dimensions (the authors' choice in practice), unless `confidence` names a width
-from B and the information gain of the sum, 1/2 log det(I + sum_j K_j / lambda).
+beta_t is 0.2 D log(2 t) for groups of D dimensions (the authors' choice in practice), and twice as much for the bound
+of the sum, unless `confidence` names a width from B and the information gain of the sum,
+1/2 log det(I + sum_j K_j / lambda).
 
 What is proven. With a named width, f <= mu + beta_t s everywhere and always with probability 1 - delta, and s is at
 most the sum of the s_j, so that both indices are upper confidence bounds of f. The regret of round t is at most twice
@@ -20,11 +21,15 @@ plays one point over and over, as long as its value is above about sqrt(beta_t) 
 For the practical beta_t nothing is proven.
 
 Differs from the paper in: (3), without which it is the paper's; on a grid (2) is exact, where the authors search by
-DiRect and move a repeated point at random. The paper's proof could not be read, only its abstract and the authors'
-program (beta_t in `getUCBUtility.m`).
+DiRect and move a repeated point at random. The sum has a larger beta_t since the smaller one explores too little: of
+eight kinds of functions, sparse and drawn from the prior, in 10 to 100 dimensions, the larger has .35 to .77 of its
+regret after 1,000 rounds on seven, and 1.14 of it on one. The paper's proof could not be read, only its abstract and the
+authors' program (beta_t in `getUCBUtility.m`).
 """
 
 from __future__ import annotations
+
+import math
 
 import attrs
 
@@ -36,6 +41,7 @@ from scalable_bandits.policies.confidence import GAIN, NORM, Gain, width_name
 from scalable_bandits.spaces import Mask
 
 PRACTICAL = "practical"
+OF_SUM = 2.0  # beta_t of the sum's bound, as a multiple of the largest group's
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -49,8 +55,8 @@ class AddGPUCB(AdditivePolicy):
         groups' bounds, as published, whose maximum is exact on a grid, but which may play one point over and over. On a
         grid only the latter takes groups that overlap.
     confidence
-        Name of the width: "practical" for sqrt(0.2 D log(2 t)) in a group of D dimensions, and of the largest group for
-        the sum, for which nothing is proven; or one of `formulas.confidence.WIDTHS`, with which both indices are upper
+        Name of the width: "practical" for sqrt(0.2 D log(2 t)) in a group of D dimensions, and sqrt(2) times that of the
+        largest group for the sum, for which nothing is proven; or one of `formulas.confidence.WIDTHS`, with which both indices are upper
         confidence bounds of f.
     rkhs_norm, information_gain
         Bound B on the RKHS norm of f under the sum of the kernels, and information gain of the sum, as explained at
@@ -86,14 +92,15 @@ class AddGPUCB(AdditivePolicy):
         self._confidence.warn_where_unproven()
 
     def width_formula(self) -> Width:
-        """Return the width of the group of most dimensions."""
-        return self._width_of(max(map(len, self.present_groups)))
+        """Return the width of the sum's bound, or of the group of most dimensions if each group has its own."""
+        multiple = OF_SUM if self.bound == "sum" else 1.0
+        return self._width_of(max(map(len, self.present_groups)), multiple)
 
-    def _width_of(self, dimension: int) -> Width:
-        """Return the width of a group of so many dimensions."""
+    def _width_of(self, dimension: int, multiple: float = 1.0) -> Width:
+        """Return the width of a group of so many dimensions, for a multiple of its beta_t."""
         if self.confidence != PRACTICAL:
             return self._confidence.width(self.delta)
-        return Width.constant(additive_practical(self.round, dimension))
+        return Width.constant(math.sqrt(multiple) * additive_practical(self.round, dimension))
 
     @property
     def group_widths(self) -> tuple[float, ...]:

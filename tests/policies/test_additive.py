@@ -96,7 +96,7 @@ def test_a_grid_that_is_not_enumerated(bound):
         own = sb.Grid([LARGE.bounds[k] for k in group], [LARGE.sides[k] for k in group]).points()
         changed = np.tile(x, (len(own), 1))
         changed[:, group] = own
-        size = 3 if bound == "sum" else len(group)
+        size = 2 * 3 if bound == "sum" else len(group)
         mean, std = oracle.predict(changed) if bound == "sum" else oracle.group(j, changed)
         index = mean + math.sqrt(0.2 * size * math.log(2 * 38)) * std
         at = np.flatnonzero((own == x[group]).all(axis=1))
