@@ -23,8 +23,8 @@ For the practical beta_t nothing is proven.
 Differs from the paper in: (3), without which it is the paper's; on a grid (2) is exact, where the authors search by
 DiRect and move a repeated point at random. The sum has a larger beta_t since the smaller one explores too little: of
 eight kinds of functions, sparse and drawn from the prior, in 10 to 100 dimensions, the larger has .35 to .77 of its
-regret after 1,000 rounds on seven, and 1.14 of it on one. The paper's proof could not be read, only its abstract and the
-authors' program (beta_t in `getUCBUtility.m`).
+regret after 1,000 rounds on seven, and 1.14 of it on one. The paper's proof could not be read, only its abstract and
+the authors' program (beta_t in `getUCBUtility.m`).
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class AddGPUCB(AdditivePolicy):
         groups' bounds, as published, whose maximum is exact on a grid, but which may play one point over and over. On a
         grid only the latter takes groups that overlap.
     confidence
-        Name of the width: "practical" for sqrt(0.2 D log(2 t)) in a group of D dimensions, and sqrt(2) times that of the
-        largest group for the sum, for which nothing is proven; or one of `formulas.confidence.WIDTHS`, with which both indices are upper
-        confidence bounds of f.
+        Name of the width: "practical" for sqrt(0.2 D log(2 t)) in a group of D dimensions, and sqrt(2) times that of
+        the largest group for the sum, for which nothing is proven; or one of `formulas.confidence.WIDTHS`, with which
+        both indices are upper confidence bounds of f.
     rkhs_norm, information_gain
         Bound B on the RKHS norm of f under the sum of the kernels, and information gain of the sum, as explained at
         `Confidence`; the practical width does not use them.

@@ -19,7 +19,6 @@ from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Domain, Grid, Indices, Integer, Mask, SearchSpace
 from scalable_bandits.spaces.parameters import FEW
 
-
 POWERS = tuple(2**k for k in range(1, 63))  # numbers of sides along which a climb changes its point at once
 
 
@@ -97,9 +96,9 @@ class _GridSearch(Search):
         return points
 
     def joined(self, point: Floats, neighbours: Floats) -> Floats:
-        sides, first = np.unique((neighbours != point).argmax(axis=1), return_index=True)
-        order = np.argsort(first)
-        sides, steps = sides[order], neighbours[first[order], sides[order]]  # the best step of each side, best sides first
+        changed = (neighbours != point).argmax(axis=1)
+        first = np.sort(np.unique(changed, return_index=True)[1])  # the best change of each side, best sides first
+        sides, steps = changed[first], neighbours[first, changed[first]]
         counts = [*itertools.takewhile(len(sides).__gt__, POWERS), len(sides)] if len(sides) > 1 else []
         found = np.repeat(point[None], len(counts), axis=0)
         for row, count in zip(found, counts, strict=True):
