@@ -20,7 +20,6 @@ from scalable_bandits.environments import (
 from scalable_bandits.kernels import Matern
 from scalable_bandits.policies import (
     BBKB,
-    BKB,
     GPEI,
     GPTS,
     IGPUCB,
@@ -86,7 +85,6 @@ def structures(
     pairs = [*groups, *(rest[i : i + 2] for i in range(0, len(rest), 2))]
     policies: dict[str, Policy] = {
         "IGP-UCB": IGPUCB(space, kernel, **proven),
-        "BKB": BKB(space, kernel, **proven),
         "GP-EI": GPEI(space, kernel, **shared),
         "Add-GP-UCB": AddGPUCB(space, pair, groups=pairs, **shared),
         "pi-GP-UCB": PiGPUCB(

@@ -90,8 +90,11 @@ class Search:
 
     def run(self, near: Floats, scan: int, effort: Effort = EFFORT) -> Top:
         best = near[promising(self.surface, self.index, self.coordinates(near))]
-        around = [self.neighbours(point) for point in best]
-        points = np.concatenate([best, self.drawn(scan), *around])
+        around = best[:0]
+        for point in best:  # in many dimensions those of the first have neighbours enough
+            if len(around) < scan:
+                around = np.concatenate([around, self.neighbours(point)])
+        points = np.concatenate([best, self.drawn(scan), around])
         first: dict[bytes, int] = {}
         for i, point in enumerate(points):
             first.setdefault(point.tobytes(), i)
