@@ -143,23 +143,23 @@ class WeightsSurface:
 
     def predict(self, x: Floats) -> tuple[Floats, Floats]:
         """Return posterior mean and variance at points x (k, d): two (k,) arrays."""
-        mean, variance, _ = self._predict(x)
+        mean, variance, _ = self.whitened(x)
         return mean, variance
 
     def index(self, index: SmoothIndex, x: Floats) -> tuple[Floats, Floats]:
         """Return an index at points x (k, d), shape (k,), and its gradient (k, d)."""
-        values, by_mean, pulls = self.pulls(index, x)
+        mean, variance, whitened = self.whitened(x)
+        by_mean, pulls = self.pulls(index, mean, variance, whitened)
         slope = by_mean[:, None] * self.prior_mean.slopes(x)
-        return values, slope + self.kernel.features_slope(x, pulls)
+        return index(mean, variance), slope + self.kernel.features_slope(x, pulls)
 
-    def pulls(self, index: SmoothIndex, x: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return an index at points x (k, d), its slopes in the mean, both (k,), and those in the features (k, p)."""
-        mean, variance, whitened = self._predict(x)
+    def pulls(self, index: SmoothIndex, mean: Floats, variance: Floats, whitened: Floats) -> tuple[Floats, Floats]:
+        """Return an index's slopes in the mean (k,) and in the features (k, p), given what `whitened` returns."""
         by_mean, by_variance = index.slopes(mean, variance)
-        pulls = by_mean[:, None] * self.weights + (2.0 * by_variance[:, None] * whitened) @ self.inverse.T
-        return index(mean, variance), by_mean, pulls
+        return by_mean, by_mean[:, None] * self.weights + (2.0 * by_variance[:, None] * whitened) @ self.inverse.T
 
-    def _predict(self, x: Floats) -> tuple[Floats, Floats, Floats]:
+    def whitened(self, x: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return mean and variance (k,) at points x (k, d), and R'^-1 phi(x), shape (k, p)."""
         features = features_of(self.kernel, x)
         whitened = features @ self.inverse
         variance = np.einsum("ij,ij->i", whitened, whitened)
@@ -200,20 +200,22 @@ def top_of_weights(surface: SearchSurface, index: SmoothIndex, bounds: Floats, s
         return None
     x = low + (high - low) * generator(seed, "weights").random((STARTS + 1, len(low)))
     x[0] = np.where(np.isnan(first[0]), x[0], first[0])
-    values, _, pulls = surface.pulls(index, x)
+    moments = surface.whitened(x)
+    values = index(*moments[:2])
     left, used, jumped = np.arange(len(x)), len(x), np.ones(len(x), dtype=np.bool_)
     for _ in range(MOST_STEPS):
-        peaks = kernel.features_peak(pulls, bounds)
+        peaks = kernel.features_peak(surface.pulls(index, *moments)[1], bounds)
         assert peaks is not None
         ahead = np.where(np.isnan(peaks), x[left], peaks)
-        found, _, pulls = surface.pulls(index, ahead)
+        moments = surface.whitened(ahead)
+        found = index(*moments[:2])
         used += len(left)
         rises = found > values[left] + PRECISION * np.abs(found)
         jumped[left] = rises | (ahead != x[left]).any(axis=1)
         x[left[rises]], values[left[rises]] = ahead[rises], found[rises]
         best = np.argsort(-np.where(rises, found, -np.inf), kind="stable")[: max(FEW, len(left) // 2)]
         best = best[rises[best]]
-        left, pulls = left[best], pulls[best]
+        left, moments = left[best], (moments[0][best], moments[1][best], moments[2][best])
         if not len(left):
             break
     top = int(np.argmax(values))
