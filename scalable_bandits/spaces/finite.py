@@ -165,13 +165,18 @@ class Grid(FiniteSpace):
 
     def steps(self, points: Floats) -> Indices:
         """Return the numbers of steps (k, d) along the sides to points (k, d); -1 where a coordinate is of none."""
+        nearest, on_grid = self._nearest(points)
+        return np.where(on_grid, nearest, -1)
+
+    def _nearest(self, points: Floats) -> tuple[Indices, NDArray[np.bool_]]:
+        """Return the nearest numbers of steps (k, d) to points (k, d), and which coordinates are the grid's."""
         low, distance, last = _frame(self.bounds, self.sides)
         with np.errstate(over="ignore", invalid="ignore"):  # points far outside overflow
             steps = (points - low) / distance
             nearest = np.rint(steps)
             rounding = ROUNDING * np.abs(points) / distance
-            good = (np.abs(steps - nearest) <= 1e-6 + rounding) & (nearest >= 0) & (nearest <= last)
-            return np.where(good, nearest, -1.0).astype(np.int64)
+            on_grid = (np.abs(steps - nearest) <= 1e-6 + rounding) & (nearest >= 0) & (nearest <= last)
+            return nearest.astype(np.int64), on_grid
 
     @property
     def axes(self) -> tuple[Axis, ...]:
@@ -196,8 +201,8 @@ class Grid(FiniteSpace):
         return np.broadcast_to(along.reshape(shape), self.sides).ravel()
 
     def find(self, points: Floats) -> Indices:
-        strides, steps = _strides(self.sides), self.steps(points)
-        return np.where((steps >= 0).all(axis=1), steps @ strides, -1)
+        nearest, on_grid = self._nearest(points)
+        return np.where(on_grid.all(axis=1), nearest @ _strides(self.sides), -1)
 
     def refuse_point(self, point: Floats) -> NoReturn:
         sides = "x".join(map(str, self.sides))

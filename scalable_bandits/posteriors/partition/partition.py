@@ -303,10 +303,10 @@ class Partition(Stateful):
         """Return the observations of a cell that splits, by the places of the cubes of half its side."""
         numbers = np.array(cell.data)
         distinct, which = np.unique(self.log.candidates[numbers], return_inverse=True)
-        places = [
-            [place for place in each if tuple(k // 2 for k in place) == cell.place]
-            for each in self.cover.places_of(2 * cell.divisions, distinct)
-        ]
+        places = self.cover.places_of(2 * cell.divisions, distinct)
+        for k, each in enumerate(places):
+            if len(each) > 1:  # on a face between closed cubes, some of which may be outside of the cell
+                places[k] = [place for place in each if tuple(i // 2 for i in place) == cell.place]
         data: dict[Place, list[int]] = {}
         for number, k in zip(cell.data, which.tolist(), strict=True):
             for place in places[k]:
