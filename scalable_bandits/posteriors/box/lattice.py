@@ -19,6 +19,7 @@ from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Domain, Grid, Indices, Integer, Mask, SearchSpace
 from scalable_bandits.spaces.parameters import FEW
 
+MANY = 4  # a fourth as many neighbours as random points, or more, are many
 POWERS = tuple(2**k for k in range(1, 63))  # numbers of sides along which a climb changes its point at once
 
 
@@ -85,6 +86,11 @@ class _GridSearch(Search):
         self._last = np.maximum(sides[self._parameters] - 1.0, 1.0)
         # Of short sides: every point of a line through a point, as the side and the number of steps along it.
         self._lines = None if self._continuous.any() else (np.repeat(np.arange(len(sides)), sides), _counts(sides))
+
+    def run(self, near: Floats, scan: int, effort: Effort = EFFORT) -> Top:
+        if self._lines is not None and MANY * len(self._lines[0]) > scan:
+            effort = effort._replace(starts=min(effort.starts, effort.few))
+        return super().run(near, scan, effort)
 
     def neighbours(self, point: Floats) -> Floats:
         if self._lines is None:
