@@ -73,7 +73,7 @@ def _policies() -> Iterator[Policy]:
 
 def _run(policy: Policy) -> None:
     """Ask and tell a policy for some rounds, with availability and pending points, and play some in a loop."""
-    whole = policy.domain.whole_box
+    whole = policy.domain.by_visit
     half = None if whole else np.arange(policy.domain.size // 2)
     for t in range(4 if whole else ROUNDS):
         asked = policy.ask(available=half) if t % 3 == 0 else policy.ask()

@@ -117,7 +117,7 @@ def test_policy_plays_a_box(made, candidates):
     for _ in range(3):
         policy.tell(policy.ask(), 0.0)
     assert policy.rounds == 5
-    assert policy.domain.whole_box == (candidates is None)
+    assert policy.domain.by_visit == (candidates is None)
 
 
 def test_confidence_width(made):
@@ -157,7 +157,7 @@ def test_kernel_with_frequencies(made):
     x = np.random.default_rng(0).random((30, 2))
     phi = random_features(kernel, 2, 40_000, np.random.default_rng(1))(x)
     np.testing.assert_allclose(phi @ phi.T, kernel.block(x), rtol=0, atol=5 / 200)
-    assert sb.GPTS(box, kernel).domain.whole_box
+    assert sb.GPTS(box, kernel).domain.by_visit
     with pytest.raises(TypeError, match=r"^kernel: got 1; allowed: a subclass of Kernel"):
         register_frequencies(1, np.zeros)
 

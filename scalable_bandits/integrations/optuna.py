@@ -404,7 +404,7 @@ class Adviser:
     def _number_points(self, points: list[Floats]) -> None:
         """Number points in the order of their trials, so that the order in which they end does not matter."""
         domain = self.policy.domain
-        if not points or not domain.whole_box:
+        if not points or not domain.by_visit:
             return
         new = np.array(list(dict.fromkeys(map(tuple, points))))
         new = new[domain.find(new) < 0]

@@ -65,8 +65,8 @@ class AddGPTS(AdditivePolicy):
                 allowed = f"groups of at most {MOST_DRAWN:,} points, which are drawn jointly"
                 checks.refuse("groups", f"{list(group)} of {size:,} points", allowed)
 
-    def _takes_whole_boxes(self) -> bool:
-        return super()._takes_whole_boxes() and self.space.lattice is not None
+    def _takes_boxes(self) -> bool:
+        return super()._takes_boxes() and self.space.lattice is not None
 
     @one_thread
     def choose(self, allowed: Mask | None = None) -> int | Floats:

@@ -91,7 +91,7 @@ class AdditivePolicy(GaussianProcessPolicy):
             checks.refuse("groups", groups, f"each of the {self.space.dimension} dimensions in a group")
         ordered(tuple(map(tuple, groups)))
         super().__attrs_post_init__()
-        if self._overlaps and self.domain.whole_box and self.space.lattice is None:
+        if self._overlaps and self.domain.by_visit and self.space.lattice is None:
             checks.refuse("groups", groups, "disjoint groups on a whole box; groups may overlap on a Grid or Points")
         for group in self._largest_groups():
             if self.space.lattice is not None:

@@ -173,7 +173,7 @@ class Policy(AbstractContextManager[Any]):
         if self.minimize and type(self).best is not Policy.best:  # which turns the sign of what `recommend` returns
             checks.refuse("minimize", True, f"False: {type(self).__name__} defines `best`, not `recommend`")
         large = not numbers_all(self.space, self._most_numbered)
-        if self.candidates is None and not (large and self._takes_whole_boxes()):
+        if self.candidates is None and not (large and self._takes_boxes()):
             if large and self.space.lattice is not None:
                 allowed = f"at most {self._most_numbered:,} for {type(self).__name__}, or candidates= to choose from"
                 checks.refuse("space", f"{counted(self.space.size or 0)} candidates", allowed)
@@ -185,7 +185,7 @@ class Policy(AbstractContextManager[Any]):
             checks.refuse("on", self.on, f"None: {type(self).__name__} has no shards")
         self._executor = executor(self.on)
 
-    def _takes_whole_boxes(self) -> bool:
+    def _takes_boxes(self) -> bool:
         """Return whether the policy plays whole boxes; of a `continuous` class a parameter may decide otherwise."""
         return self.continuous
 

@@ -174,7 +174,7 @@ class Confidence(Stateful):
             return found
         if (greedy := self._greedy) is None:
             domain = model.domain
-            some = Points(domain.space.encode(domain.sample(self.seed))) if domain.whole_box else domain.model_space
+            some = Points(domain.space.encode(domain.sample(self.seed))) if domain.by_visit else domain.model_space
             greedy = GreedyInformationGain(model.kernel, some, self.regularization)
             self._greedy = greedy if self.gain == "greedy" else None  # every round asks for it, not a horizon alone
         return greedy(count)
@@ -208,6 +208,6 @@ def practical_width(domain: Domain, delta: float, scale: float = 1.0) -> Width:
     scale
         Divisor of the squared width.
     """
-    if domain.whole_box or domain.choosable > MANY:
+    if domain.by_visit or domain.choosable > MANY:
         return Width.constant(PRACTICAL_WIDTH / math.sqrt(scale))
     return Width(formulas.FINITE, (domain.choosable, delta, scale))

@@ -34,7 +34,7 @@ def first_point(domain: Domain, position: int, free: Mask, seed: int) -> int | F
     """
     if position >= FIRST:
         return None
-    if domain.whole_box:
+    if domain.by_visit:
         points = _first_points(domain, seed)
         numbers = domain.find(points)
         new = (numbers < 0) | np.append(free, True)[numbers]

@@ -178,7 +178,7 @@ class GaussianProcessPolicy(Policy):
         self.engine = self._checked_engine()
         if (engine := find_engine(self.engine)) is not None:
             engine.check_kernel(self._prior_kernel, self.space.model_dimension)
-        if self.on is not None and (self.domain.whole_box or not self._engine_is_sharded()):
+        if self.on is not None and (self.domain.by_visit or not self._engine_is_sharded()):
             allowed = f"None for the engine {self.engine!r}: an executor can hold tiles of the engine 'tiled'"
             checks.refuse("on", self.on, allowed)
         if self.prior_mean is not None and not callable(self.prior_mean):
@@ -217,8 +217,8 @@ class GaussianProcessPolicy(Policy):
     def _forgets(self) -> bool:
         return bool(self._engines or self._prior_kernel.epsilon)
 
-    def _takes_whole_boxes(self) -> bool:
-        return super()._takes_whole_boxes() and not self._prior_kernel.epsilon
+    def _takes_boxes(self) -> bool:
+        return super()._takes_boxes() and not self._prior_kernel.epsilon
 
     def _engine_is_sharded(self) -> bool:
         engine = find_engine(self.engine)
@@ -269,7 +269,7 @@ class GaussianProcessPolicy(Policy):
         """Return the search for the largest index; policies that cannot play a whole box enumerate every grid."""
         engine = find_engine(self.engine)
         sketch = None if engine is None or engine.exact else Sketch(self.oversampling, self.seed)
-        return search_of(self.domain, self.enumerated or 0 if self._takes_whole_boxes() else sys.maxsize, sketch)
+        return search_of(self.domain, self.enumerated or 0 if self._takes_boxes() else sys.maxsize, sketch)
 
     @property
     def _prior(self) -> GivenPrior:

@@ -89,7 +89,7 @@ def checked_theorem(policy: Any) -> int:
 
     """
     theorem, constants = policy.theorem, policy.constants
-    finite = not policy.domain.whole_box or 0 < _candidates(policy) <= sys.float_info.max
+    finite = not policy.domain.by_visit or 0 < _candidates(policy) <= sys.float_info.max
     if theorem is None:
         theorem = 1 if finite else 2
     if theorem == 1 and not finite:
@@ -107,7 +107,7 @@ def checked_theorem(policy: Any) -> int:
 
 def _candidates(policy: Any) -> int:
     """Return |D| of a finite set of candidates, or of a grid; 0 for a whole box or space of named parameters."""
-    grid = policy.domain.whole_box and policy.space.lattice is not None
+    grid = policy.domain.by_visit and policy.space.lattice is not None
     return int(policy.space.size if grid else policy.domain.choosable)
 
 

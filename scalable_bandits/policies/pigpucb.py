@@ -155,7 +155,7 @@ class PiGPUCB(Policy):
         log, tree = ObservationLog(), ArgmaxTree(self.rkhs_norm, self.noise)
         make: MakeCells
         cover: Any  # of the kind that `make` takes
-        if self.domain.whole_box:
+        if self.domain.by_visit:
             assert isinstance(self.space, Box | Grid)
             index = CubeIndex(UpperConfidence, self.tightening, self.regularization, self._salt, self.enumerated)
             kind = BoxCells if isinstance(self.space, Box) else GridCells
@@ -185,7 +185,7 @@ class PiGPUCB(Policy):
         return self.domain.points(candidates)
 
     def _extend(self, grown: Domain) -> None:
-        if not grown.whole_box:
+        if not grown.by_visit:
             self._discard()  # the next partition is made when it is used, and covers the grown space
         elif grown.size < self.domain.size:  # after an ask that failed
             self._current_partition().forget_candidates(grown.size)

@@ -40,7 +40,7 @@ class RandomSearch(Policy):
     kernel: Any = attrs.field(kw_only=False, default=None, repr=False)
     _observed: CollapsedObservations = attrs.field(init=False, factory=CollapsedObservations, repr=False)
 
-    def _takes_whole_boxes(self) -> bool:
+    def _takes_boxes(self) -> bool:
         return self.space.named or self.space.lattice is not None
 
     def choose(self, allowed: Mask | None = None) -> int | Floats:

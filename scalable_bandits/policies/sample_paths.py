@@ -68,10 +68,10 @@ class SamplePathPolicy(GaussianProcessPolicy):
         pathwise = self.engine == "pathwise" or self.samples == "pathwise"
         return 0 if pathwise else self._prior_kernel.feature_count(self.space.model_dimension)
 
-    def _takes_whole_boxes(self) -> bool:
+    def _takes_boxes(self) -> bool:
         pathwise = self.engine in ("auto", "pathwise") and self.samples != "exact" and self._prior_kernel.stationary
         weights = self.engine in ("auto", "weights") and self._feature_count
-        return super()._takes_whole_boxes() and bool(pathwise or weights)
+        return super()._takes_boxes() and bool(pathwise or weights)
 
     def _checked_engine(self) -> str:
         forgets, size = bool(self._prior_kernel.epsilon), self.domain.size
@@ -88,7 +88,7 @@ class SamplePathPolicy(GaussianProcessPolicy):
             checks.refuse("samples", self.samples, "'auto' or 'pathwise' with the pathwise engine")
         if not forgets and self.engine == "auto":
             searched = self._prior_kernel.stationary and self.enumerated is not None and size > self.enumerated
-            large = self.domain.whole_box or size > DenseEngine.limit or searched
+            large = self.domain.by_visit or size > DenseEngine.limit or searched
             pathwise = self.samples == "pathwise" or (self.samples == "auto" and large)
             weights = self._feature_count and (large or LEAST_RATIO * self._feature_count <= size)
             self.engine = "weights" if weights else "pathwise" if pathwise else "dense"

@@ -58,13 +58,13 @@ class Play:
         """Return the function from candidate and round to f, by a table where there is one."""
         policy, environment = self.policy, self.environment
         space = policy.domain.numbered
-        if environment.changing and not policy.domain.whole_box:
+        if environment.changing and not policy.domain.by_visit:
             return lambda candidate, t: float(environment.table(t)[candidate])
 
         def evaluate(candidate: int, t: int = 0) -> float:  # the points of a whole box grow in number
             return float(environment.evaluate(policy.domain.points([candidate]))[0])
 
-        if policy.domain.whole_box or space.size > TABLE_LIMIT or not environment.tabulated:
+        if policy.domain.by_visit or space.size > TABLE_LIMIT or not environment.tabulated:
             return evaluate
         if not environment.in_advance(space.size, rounds):
             once = functools.cache(evaluate)

@@ -127,7 +127,7 @@ def _replay(policy: Policy, store: ObservationStore, checkpoints: Checkpoints) -
     started = time.perf_counter()
     calls = replay_calls(policy, store, done)
     checkpoints.add_work(time.perf_counter() - started)
-    if policy.domain.whole_box:  # the points that were asked for have the same numbers as before
+    if policy.domain.by_visit:  # the points that were asked for have the same numbers as before
         untold = {t.candidate: t.x for t in store.tickets.values() if t.state != "done" and t.x}
         points = np.array(list(untold.values()), dtype=np.float64).reshape(len(untold), policy.space.dimension)
         policy._introduce(np.array(list(untold), dtype=np.int64), points)

@@ -27,8 +27,8 @@ CANDIDATES = 1024  # size of the candidate set of a box
 class Domain:
     """Numbered points of a space: candidates, followed by points that were told only. Immutable.
 
-    The candidates are those of a finite space, or a finite set from a box or a large grid; `WholeBox` is the domain of
-    the whole of these.
+    The candidates are those of a finite space, or a finite set from a box or a large grid; `VisitedDomain` is the
+    domain of the whole of these.
 
     Parameters
     ----------
@@ -43,11 +43,12 @@ class Domain:
     ----------
     size : int
         Number of points.
-    whole_box : bool
-        Whether every point of a box, or of a grid that is not enumerated, may be chosen.
+    by_visit : bool
+        Whether points get numbers as they are visited, and every point of the space may be chosen: of a box, or of a
+        grid that is not enumerated.
     """
 
-    whole_box: ClassVar[bool] = False
+    by_visit: ClassVar[bool] = False
 
     def __init__(self, space: Space, numbered: FiniteSpace, choosable: int):
         self.space, self.choosable, self.size = space, choosable, numbered.size
@@ -156,7 +157,7 @@ class Visited:
         return Visited(array, used, self.numbers)
 
 
-class WholeBox(Domain):
+class VisitedDomain(Domain):
     """Domain of a box, search space or large grid, all points of which may be chosen; those visited are numbered.
 
     Parameters
@@ -169,7 +170,7 @@ class WholeBox(Domain):
         Number of the points, of these, that belong to this domain.
     """
 
-    whole_box = True
+    by_visit = True
     has_coordinates: ClassVar[bool] = True
 
     def __init__(self, space: Space, visited: Visited, size: int):
@@ -183,7 +184,7 @@ class WholeBox(Domain):
         return array
 
     @property
-    def numbered(self) -> WholeBox:  # type: ignore[override]  # an attribute would be a circle of references
+    def numbered(self) -> VisitedDomain:  # type: ignore[override]  # an attribute would be a circle of references
         return self
 
     @property
@@ -227,7 +228,7 @@ class WholeBox(Domain):
             checks.refuse("x", points[found < 0][0].tolist(), f"one of the {self.size} points visited, exactly")
         return found
 
-    def grown(self, points: Floats) -> WholeBox:
+    def grown(self, points: Floats) -> VisitedDomain:
         return self.placed(np.arange(self.size, self.size + len(points)), self._exact(points))
 
     def _exact(self, points: Floats) -> Floats:
@@ -235,7 +236,7 @@ class WholeBox(Domain):
         points = self.space.check(points)
         return self.space.at(self.space.steps(points)) if isinstance(self.space, Grid) else points
 
-    def placed(self, candidates: Indices, points: Floats) -> WholeBox:
+    def placed(self, candidates: Indices, points: Floats) -> VisitedDomain:
         """Return the domain in which points (k, d) have given numbers (k,); unused numbers get rows of NaN."""
         visited, size = self._visited, max(self.size, int(np.max(candidates, initial=-1)) + 1)
         if visited.used > self.size or len(visited.array) < size or np.min(candidates, initial=size) < self.size:
@@ -245,7 +246,7 @@ class WholeBox(Domain):
         for number in candidates.tolist():
             if not np.isnan(visited.array[number]).any():
                 visited.numbers[visited.array[number].tobytes()] = number
-        return WholeBox(self.space, visited, size)
+        return VisitedDomain(self.space, visited, size)
 
     def sample(self, seed: int) -> Floats:
         return self.space.sample(seed)
@@ -254,7 +255,7 @@ class WholeBox(Domain):
         return self.space.draw(1, rng)[0]
 
 
-NumberedPoints = FiniteSpace | WholeBox
+NumberedPoints = FiniteSpace | VisitedDomain
 
 
 def _refuse_context(context: Mapping[int, float]) -> NoReturn:
@@ -284,6 +285,6 @@ def make_domain(space: Space, candidates: int | None, seed: int, most: int = MOS
     if space.finite is not None and numbers_all(space, most):
         return Domain(space, space.finite, space.finite.size)
     if candidates is None:
-        return WholeBox(space, Visited(np.empty((0, space.dimension)), 0, {}), 0)
+        return VisitedDomain(space, Visited(np.empty((0, space.dimension)), 0, {}), 0)
     chosen = space.candidate_set(candidates, seed)
     return Domain(space, chosen, chosen.size)

@@ -34,7 +34,7 @@ def policy_of(space, on=None, tightening=False, horizon=None):
 
 def play(policy, before=lambda t: None, rounds=60):
     """Play a run; return its points (also several at once, and of those available), widths, gains and cover."""
-    seen, box = [], policy.domain.whole_box
+    seen, box = [], policy.domain.by_visit
     for t in range(1, rounds + 1):
         before(t)
         allowed = np.arange(t % 5, policy.space.size, 2) if t % 9 == 0 and not box else None

@@ -84,7 +84,7 @@ def told(policy, count, seed=0):
 def test_a_grid_that_is_not_enumerated(bound):
     """The choice is the best of each group, given the others for the sum, also with pending points; repeats count."""
     policy = sb.AddGPUCB(LARGE, sb.RBF(0.6), groups=GROUPS, bound=bound, **SETTINGS)
-    assert policy.domain.whole_box
+    assert policy.domain.by_visit
     points = np.concatenate([told(policy, 30), told(policy, 5)])
     pending, x = policy.ask(2), policy.ask()
     parts = [(naive_kernels.rbf(0.6), sorted(group)) for group in GROUPS]

@@ -80,7 +80,7 @@ def test_on_a_whole_box_the_point_has_the_largest_index(name, monkeypatch):
     drawn = sample_paths.draw_path
     monkeypatch.setattr(sample_paths, "draw_path", lambda *given: paths.append(drawn(*given)) or paths[-1])
     policy, rng, told, waiting = case.make(problem), np.random.default_rng(5), [], []
-    assert policy.domain.whole_box
+    assert policy.domain.by_visit
     low, high = np.array(problem.space.bounds).T
     for t in range(6):
         x = policy.ask()

@@ -25,7 +25,7 @@ def domains():
 def test_candidates_of_a_finite_domain(name):
     domain = domains()[name]
     assert domain.size == domain.choosable == len(domain.points())
-    assert not domain.whole_box
+    assert not domain.by_visit
     assert domain.find(domain.points([2, 5])).tolist() == [2, 5]
     assert domain.allowed(None) is None
     assert np.flatnonzero(domain.allowed([1, 3])).tolist() == [1, 3]
@@ -64,7 +64,7 @@ def test_outside_of_a_box():
 
 def test_a_whole_box_is_not_restricted():
     box = domains()["box"]
-    assert box.whole_box
+    assert box.by_visit
     assert box.choosable == 0
     with pytest.raises(ValueError, match=r"available: got .* allowed: None on a whole box"):
         box.allowed([0])

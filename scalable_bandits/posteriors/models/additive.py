@@ -63,12 +63,12 @@ class AdditiveSearch(Candidates):
 
     def __init__(self, domain: Domain):
         self._usual = search_of(domain, 0)
-        self._numbered = not domain.whole_box
+        self._numbered = not domain.by_visit
 
     def engine(self, model: Model) -> AdditiveEngine:
         domain, constant = model.domain, model.constant_mean
         assert constant is not None
-        box = domain.whole_box and domain.space.lattice is None
+        box = domain.by_visit and domain.space.lattice is None
         space_of = None if box else functools.partial(group_space, domain)
         engine = AdditiveEngine(model.kernel, domain.space.dimension, constant_mean(constant), space_of)
         on_demand = self._numbered and domain.space.lattice is not None

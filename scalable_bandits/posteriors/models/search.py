@@ -193,7 +193,7 @@ def search_of(domain: Domain, enumerated: int = MOST_ENUMERATED, sketch: Sketch 
     sketch
         Settings of a sketched engine; None for an exact one.
     """
-    if domain.whole_box:
+    if domain.by_visit:
         return BoxSearch(sketch)
     if domain.finite.lattice and domain.size > enumerated:
         return GridSearch(sketch)
