@@ -19,7 +19,9 @@ from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Domain, Grid, Indices, Integer, Mask, SearchSpace
 from scalable_bandits.spaces.parameters import FEW
 
-MANY = 4  # a fourth as many neighbours as random points, or more, are many
+# Search of an index among points that have more than an eighth as many neighbours as there are random points: what it
+# finds in 30 to 100 dimensions is .0003 of the maximum below what five climbs to 1e-9 find, in a fifth of their time.
+CROWDED, MANY = Effort(starts=2, gain=1e-4), 8
 POWERS = tuple(2**k for k in range(1, 63))  # numbers of sides along which a climb changes its point at once
 
 
@@ -38,7 +40,7 @@ class GridPoints:
 
 def top_of_grid(
     surface: SearchSurface, index: SmoothIndex, grid: Grid, near: Floats, key: tuple[int, int], scan: int,
-    allowed: Mask | None = None, without: Floats | None = None, effort: Effort = EFFORT,
+    allowed: Mask | None = None, without: Floats | None = None, effort: Effort | None = None,
 ) -> Top:  # fmt: skip
     """Find the candidate of largest index.
 
@@ -61,10 +63,12 @@ def top_of_grid(
     without
         Candidates (k, d) that are not chosen unless the search finds no other.
     effort
-        Number and precision of the climbs.
+        Number and precision of the climbs; None: those for an index, fewer where points have many neighbours.
     """
     steps = None if without is None else grid.steps(without).astype(np.float64)
     search = _GridSearch(surface, index, grid, allowed, generator(key[0], "grid", key[1]), steps)
+    if effort is None:
+        effort = CROWDED if MANY * search.line_points > scan else EFFORT
     top = search.run(grid.steps(near).astype(np.float64), scan, effort)
     if not top.value > -np.inf and without is not None:  # all candidates are among those
         return top_of_grid(surface, index, grid, near, key, scan, allowed, effort=effort)
@@ -87,10 +91,10 @@ class _GridSearch(Search):
         # Of short sides: every point of a line through a point, as the side and the number of steps along it.
         self._lines = None if self._continuous.any() else (np.repeat(np.arange(len(sides)), sides), _counts(sides))
 
-    def run(self, near: Floats, scan: int, effort: Effort = EFFORT) -> Top:
-        if self._lines is not None and MANY * len(self._lines[0]) > scan:
-            effort = effort._replace(starts=min(effort.starts, effort.few))
-        return super().run(near, scan, effort)
+    @property
+    def line_points(self) -> int:
+        """Number of points on the lines through a point that are looked at whole; 0 on long sides."""
+        return 0 if self._lines is None else len(self._lines[0])
 
     def neighbours(self, point: Floats) -> Floats:
         if self._lines is None:

@@ -32,7 +32,6 @@ class Effort(NamedTuple):
 
     starts: int = 5  # number of climbs
     gain: float = 1e-9  # relative gain below which a climb has ended
-    few: int = 5  # number of climbs where points have so many neighbours that climbs take most of the time
 
 
 EFFORT = Effort()

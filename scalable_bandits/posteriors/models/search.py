@@ -22,7 +22,7 @@ from scalable_bandits.posteriors.box.maximization import (
     promising,
 )
 from scalable_bandits.posteriors.box.queried import QueriedEngine
-from scalable_bandits.posteriors.box.settings import EFFORT, Effort, top_of_settings
+from scalable_bandits.posteriors.box.settings import EFFORT, top_of_settings
 from scalable_bandits.posteriors.box.sketched import QueriedSketch
 from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex, constant_mean, differenced
 from scalable_bandits.posteriors.engine import Acquisition, Engine, choose
@@ -36,7 +36,6 @@ from scalable_bandits.spaces.finite import MOST_ENUMERATED, counted
 FEW_ALLOWED = 20_000  # number of candidates of a mask up to which each of them is looked at
 BLOCK = 2048  # number of candidates at which an index is computed together
 EFFORTS = {"usual": SIZES, "learned": LEARNED_SIZES, "hurried": LONG_SIZES}
-INDEX_EFFORT = Effort(few=2)  # a path is cheaper, and has more local maxima, than an index with variances
 SETTINGS = {"usual": 2048, "learned": 2048, "hurried": 512}  # numbers of random settings
 
 
@@ -113,7 +112,7 @@ class BoxSearch(Candidates):
         domain, space, scan = model.domain, model.domain.space, SETTINGS[model.effort]
         if space.lattice is not None:
             points, without = domain.points(near), domain.points(settled)
-            effort = EFFORT if index is MEAN else INDEX_EFFORT
+            effort = EFFORT if index is MEAN else None  # a path is cheaper, and has more local maxima, than an index
             return top_of_grid(surface, index, cast(Grid, space), points, key, scan, allowed, without, effort)
         if isinstance(space, SearchSpace) and not space.smooth:
             return top_of_settings(surface, index, space, domain.points(near), key, scan, domain.points(settled))
