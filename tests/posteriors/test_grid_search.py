@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import scalable_bandits as sb
-from scalable_bandits.posteriors.models.model import Query
+from scalable_bandits.posteriors.box.lattice import top_of_grid
+from scalable_bandits.posteriors.models.model import MEAN, Query
 from scalable_bandits.posteriors.models.search import FEW_ALLOWED, GridSearch, surface_of
 
 GRID = sb.Grid([[-1.0, 2.0], [0.0, 10.0], [5.0, 6.0]], (3, 100, 90))  # 27,000 points
@@ -115,3 +116,22 @@ def test_the_index_is_nearly_always_the_largest(shape, reach):
             largest = max(float(index(*surface.predict(part)).max()) for part in every)
             found = float(index(*surface.predict(policy.ask()[None]))[0])
             assert (np.exp(found - largest) if kind is sb.GPEI else found / largest) >= 0.99
+
+
+class Bowl:
+    """Path that is largest at one point of the unit cube (d,), and falls with the squared distance."""
+
+    def __init__(self, top):
+        self.top = top
+
+    def predict(self, x):
+        return -((x - self.top) ** 2).sum(axis=1), np.zeros(len(x))
+
+
+@pytest.mark.parametrize(("dimension", "side"), [(10, 10), (100, 10), (200, 5)])
+def test_a_climb_changes_many_sides_at_once(dimension, side):
+    """The lines through a few points suffice, where a point of them at a time would take as many as there are sides."""
+    grid, top = sb.Grid([[0, 1]] * dimension, side), np.random.default_rng(dimension).random(dimension)
+    found = top_of_grid(Bowl(top), MEAN, grid, np.empty((0, dimension)), (0, 1), 512)
+    np.testing.assert_allclose(found.x, np.round(top * (side - 1)) / (side - 1), atol=1e-12)
+    assert found.evaluations < 512 + 10 * dimension * (side - 1)
