@@ -35,6 +35,10 @@ class Messages:
         """Workers that were asked."""
         return {worker for messages in self.sent for worker in messages}
 
+    def shared_by(self, count):
+        """Whether so many workers were asked: one less or more if a busy machine lost one, which may be replaced."""
+        return max(count - 1, 1) <= len(self.workers()) <= count + 1
+
     def homes(self):
         """Worker that was last asked for each shard, by the shard's number."""
         return {
