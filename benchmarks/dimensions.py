@@ -22,11 +22,11 @@ from typing import Any
 import numba
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 import scalable_bandits as sb
+from benchmarks.tuners.command import show
+from benchmarks.tuners.report import Sheet, marks_of
 from scalable_bandits.environments import Environment
 from scalable_bandits.environments.published import LargeScaleBBOB
 from scalable_bandits.environments.published.sources import COCO
@@ -136,19 +136,47 @@ def played(tuner: str, problem: str, dimension: int, evaluations: int, seed: int
             "cpu_seconds": cpu}  # fmt: skip
 
 
-def kept(folder: Path | None, tuner: str, problem: str, dimension: int, evaluations: int, seed: int) -> Run:
-    """Return a run from its file, or play it and write the file."""
+def kept(folder: Path | None, plays: bool, *task: Any) -> Run | None:
+    """Return a run of a tuner, problem, dimension, number of evaluations and seed from its file, or play and keep it.
+
+    None if it is not kept and not played.
+    """
+    tuner, problem, dimension, evaluations, seed = task
     if folder is None:
-        return played(tuner, problem, dimension, evaluations, seed)
+        return played(*task) if plays else None
     path = folder / f"{problem.replace(' ', '-')}-{dimension}-{tuner}-{evaluations}-{seed}.json"
-    if not path.exists():
-        run = played(tuner, problem, dimension, evaluations, seed)
+    if not path.exists() and plays:
+        run = played(*task)
         folder.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(".partial")
         partial.write_text(json.dumps(run))
         partial.replace(path)
-    run = json.loads(path.read_text())
-    return run
+    found: Run | None = json.loads(path.read_text()) if path.exists() else None
+    return found
+
+
+def compared(runs: Sequence[Run], evaluations: int) -> Sheet:
+    """Return the table of the runs: median regrets by function, wins and losses of this package's, CPU seconds."""
+    tuners = [name for name in TUNERS if any(run["tuner"] == name for run in runs)]
+    last = {(run["tuner"], run["problem"], run["dimension"], run["seed"]): run["smallest"][-1] for run in runs}
+    rows = []
+    for problem, dimension in dict.fromkeys((run["problem"], run["dimension"]) for run in runs):
+        cells = []
+        for name in tuners:
+            regrets = [regret for key, regret in last.items() if key[:3] == (name, problem, dimension)]
+            cells.append(f"{statistics.median(regrets):.3g} ({len(regrets)})" if regrets else "")
+        rows.append([problem, str(dimension), *cells])
+    counts, seconds = [], []
+    for name in tuners:
+        both = [(last["ours", *key[1:]], value) for key, value in last.items()
+                if key[0] == name != "ours" and ("ours", *key[1:]) in last]  # fmt: skip
+        counts.append(f"{sum(own < other for own, other in both)}-{sum(own > other for own, other in both)}")
+        spent = [run["cpu_seconds"] / evaluations for run in runs if run["tuner"] == name]
+        seconds.append(f"{statistics.median(spent):.2g} s")
+    rows.append(["wins-losses of ours", "", *("" if count == "0-0" else count for count in counts)])
+    rows.append(["its CPU an evaluation, median", "", *seconds])
+    title = f"Simple regret after {evaluations:,} evaluations: median (number of runs)"
+    return Sheet(title, ["function", "dimensions", *tuners], rows)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -160,38 +188,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--evaluations", type=int, default=1000)
     parser.add_argument("--runs", type=Path, help="folder of kept runs; they are not kept if it is not given")
+    parser.add_argument("--no-play", action="store_true", help="print the table of what is kept")
+    parser.add_argument("--markdown", nargs="?", type=Path, const=Path("-"), metavar="PAGE",
+        help="print the table as Markdown, or write it between the marks of a page")  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="thirty evaluations of two functions and one seed")
     given = parser.parse_args(arguments)
     if given.quick:
         given.seeds, given.evaluations, given.problems, given.dimensions = [0], 30, ["Rastrigin", "pairs"], [20]
     warnings.filterwarnings("ignore")  # the peers'
     numba.set_num_threads(1)
-    tuners = [name for name in given.tuners if importlib.util.find_spec(TUNERS[name][1])]
-    problems = [name for name in given.problems if name not in BBOB.values() or COCO.installed]
+    tuners = [name for name in given.tuners if given.no_play or importlib.util.find_spec(TUNERS[name][1])]
+    problems = [name for name in given.problems if given.no_play or name not in BBOB.values() or COCO.installed]
     left_out = [name for name in (*given.tuners, *given.problems) if name not in (*tuners, *problems)]
-    table = Table("function", "dimensions", *tuners)
-    better = {name: [0, 0] for name in tuners if name != "ours"}
-    seconds: dict[str, list[float]] = {name: [] for name in tuners}
     with threadpool_limits(1):
-        for problem, dimension in itertools.product(problems, given.dimensions):
-            last: dict[str, list[float]] = {}
-            for name in tuners:
-                runs = [kept(given.runs, name, problem, dimension, given.evaluations, seed) for seed in given.seeds]
-                last[name] = [run["smallest"][-1] for run in runs]
-                seconds[name] += [run["cpu_seconds"] / given.evaluations for run in runs]
-            for name in better if "ours" in last else ():
-                pairs = list(zip(last["ours"], last[name], strict=True))
-                better[name][0] += sum(own < other for own, other in pairs)
-                better[name][1] += sum(own > other for own, other in pairs)
-            table.add_row(problem, str(dimension), *(f"{statistics.median(last[name]):.4g}" for name in tuners))
-    table.add_section()
-    counts = ("" if name not in better else f"{better[name][0]}-{better[name][1]}" for name in tuners)
-    table.add_row("runs of ours that are better, worse", "", *counts)
-    table.add_row("its CPU an evaluation, median", "", *(f"{statistics.median(s):.4f} s" for s in seconds.values()))
-    console = Console(width=130)
-    console.print(table)
+        found = [
+            kept(given.runs, not given.no_play, name, problem, dimension, given.evaluations, seed)
+            for problem, dimension in itertools.product(problems, given.dimensions)
+            for name in tuners
+            for seed in given.seeds
+        ]
+    show([compared([run for run in found if run], given.evaluations)], given.markdown, marks_of("dimensions"))
     if left_out:
-        console.print(f"Left out, since their packages are not installed: {', '.join(left_out)}")
+        print(f"Left out, since their packages are not installed: {', '.join(left_out)}")
     return 0
 
 
