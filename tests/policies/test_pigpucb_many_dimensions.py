@@ -170,3 +170,12 @@ def test_a_kernel_that_is_not_stationary_is_for_few_dimensions():
     kernel = sb.Linear() + sb.Matern(0.3, nu=1.5)
     with pytest.warns(UserWarning, match="guarantee"), pytest.raises(ValueError, match=r"^kernel.*stationary"):
         sb.PiGPUCB(sb.Box([[0, 1]] * 7), kernel)
+
+
+@pytest.mark.parametrize("side", [2, 3])
+def test_cells_of_few_candidates_in_more_dimensions_than_arrays_have(side):
+    """In 70 dimensions, of which numpy's arrays have 64: cells of one candidate, and of one or two along each side."""
+    policy = make(sb.Grid([[0, 1]] * 70, side))
+    points = play(policy, 40)
+    assert set(np.unique(points)) <= set(np.linspace(0, 1, side))
+    assert any(cell.parent is not None for cell in policy.cover)

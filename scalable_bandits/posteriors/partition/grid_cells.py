@@ -35,8 +35,10 @@ class GridCells(BoxCells):
     def _search(self, cell: Cell, surface: SearchSurface, index: SmoothIndex, near: Floats) -> Top:
         grid, (first, last) = self.cover.space, self.cover.ends(cell.divisions, cell.place)
         sides = last - first + 1
-        if math.prod(sides.tolist()) <= min(self._enumerated, MOST_ENUMERATED):
-            points = grid.at(first + np.indices(tuple(sides.tolist())).reshape(len(sides), -1).T)
+        if (count := math.prod(sides.tolist())) <= min(self._enumerated, MOST_ENUMERATED):
+            steps, several = np.tile(first, (count, 1)), sides > 1  # few of the sides: numpy has at most 64 axes
+            steps[:, several] += np.indices(tuple(sides[several].tolist())).reshape(several.sum(), count).T
+            points = grid.at(steps)
             values = index(*surface.predict(points))
             chosen, largest = choose(values, self._seed)
             return Top(points[chosen].copy(), largest, len(points))
