@@ -104,7 +104,7 @@ def costs(record: dict[str, Any]) -> list[str]:
         cells = ["" if row.get(name) is None else COSTS[name][1](row[name]) for name in known]
         shown = [] if not several else ["" if total is None else significant(total, 4)]
         if several_shown:
-            shown += [f"{shares[key]:.2f}" if key in shares else "", f"{powers[key]:.2f}" if key in powers else ""]
+            shown += [f"{shares[key]:.2f}" if key in shares else "", f"{round(powers[key], 2) + 0.0:.2f}" if key in powers else ""]
         found.append([*[row["case"]] * several, row["policy"], *cells, *shown])
     heads = [*["case"] * several, "policy", *(COSTS[name][0] for name in known), *["regret"] * several]
     heads += ["regret / random", "exponent in T"] if several_shown else []
@@ -122,7 +122,7 @@ def section(name: str, folder: Path) -> list[str]:
     if not file.is_file():
         return []
     record, study = json.loads(file.read_text()), Study.load(name)
-    words = _wrapped(record["command"])
+    words = _wrapped(record.get("command", f"scalable-bandits run {name}"))
     size = f"{record['replicates']} replicates"
     lines = [f"## {study.title}", "", "```sh", words, "```", "", f"{size}, version {record['version']}.", ""]
     lines += [f"![{name}]({name}.png)", "", *exponents(record, study), "", *costs(record), ""]
