@@ -104,7 +104,8 @@ def costs(record: dict[str, Any]) -> list[str]:
         cells = ["" if row.get(name) is None else COSTS[name][1](row[name]) for name in known]
         shown = [] if not several else ["" if total is None else significant(total, 4)]
         if several_shown:
-            shown += [f"{shares[key]:.2f}" if key in shares else "", f"{round(powers[key], 2) + 0.0:.2f}" if key in powers else ""]
+            both = (shares.get(key), powers.get(key))
+            shown += ["" if number is None else f"{round(number, 2) + 0.0:.2f}" for number in both]  # never "-0.00"
         found.append([*[row["case"]] * several, row["policy"], *cells, *shown])
     heads = [*["case"] * several, "policy", *(COSTS[name][0] for name in known), *["regret"] * several]
     heads += ["regret / random", "exponent in T"] if several_shown else []

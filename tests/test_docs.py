@@ -43,7 +43,7 @@ def test_the_page_of_scalability_was_measured(monkeypatch: pytest.MonkeyPatch) -
     page = scalability.PAGE.read_text()
     assert page == scalability.page()
     pictures = re.findall(r"!\[[^]]*\]\(([\w.-]+)\)", page)
-    assert len(pictures) == 5
+    assert len(pictures) == 6
     assert [name for name in pictures if not (ROOT / "docs" / name).is_file()] == []
 
 
