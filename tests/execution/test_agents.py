@@ -51,7 +51,7 @@ def test_any_number_of_workers(workers, four, some_of_four, messages):
     some_of_four(workers)
     policy = policy_of(four)
     assert play(policy) == alone()
-    assert messages.shared_by(workers)
+    assert len(messages.workers()) == workers
     assert len(messages.sent) <= 2 * len(policy.lengths)
 
 

@@ -55,7 +55,7 @@ def alone():
 def test_any_number_of_workers(workers, four, some_of_four, messages):
     some_of_four(workers)
     assert play(policy_of(four)) == alone()
-    assert messages.shared_by(workers)
+    assert len(messages.workers()) == workers
 
 
 def test_threads():

@@ -149,7 +149,7 @@ class TestOnWorkers:
         some_of_four(workers)
         policy = policy_of(space, four, tightening)
         assert play(policy, rounds=HORIZON.get(space, 60)) == alone(space, tightening)
-        assert messages.shared_by(workers)
+        assert len(messages.workers()) == workers
 
     @pytest.mark.slow
     @pytest.mark.parametrize(("space", "kills"), [("grid", 8), ("box", 4)])
