@@ -136,23 +136,22 @@ def played(tuner: str, problem: str, dimension: int, evaluations: int, seed: int
             "cpu_seconds": cpu}  # fmt: skip
 
 
-def kept(folder: Path | None, plays: bool, *task: Any) -> Run | None:
-    """Return a run of a tuner, problem, dimension, number of evaluations and seed from its file, or play and keep it.
-
-    None if it is not kept and not played.
-    """
-    tuner, problem, dimension, evaluations, seed = task
-    if folder is None:
-        return played(*task) if plays else None
-    path = folder / f"{problem.replace(' ', '-')}-{dimension}-{tuner}-{evaluations}-{seed}.json"
-    if not path.exists() and plays:
-        run = played(*task)
-        folder.mkdir(parents=True, exist_ok=True)
+def kept(
+    folder: Path | None, plays: bool, tuner: str, problem: str, dimension: int, evaluations: int, seed: int
+) -> Run | None:
+    """Return a run from its file; if it is not kept, play it and write the file, or return None unless `plays`."""
+    path = folder and folder / f"{problem.replace(' ', '-')}-{dimension}-{tuner}-{evaluations}-{seed}.json"
+    if path is not None and path.exists():
+        return dict(json.loads(path.read_text()))
+    if not plays:
+        return None
+    run = played(tuner, problem, dimension, evaluations, seed)
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(".partial")
         partial.write_text(json.dumps(run))
         partial.replace(path)
-    found: Run | None = json.loads(path.read_text()) if path.exists() else None
-    return found
+    return run
 
 
 def compared(runs: Sequence[Run], evaluations: int) -> Sheet:
@@ -174,7 +173,7 @@ def compared(runs: Sequence[Run], evaluations: int) -> Sheet:
         spent = [run["cpu_seconds"] / evaluations for run in runs if run["tuner"] == name]
         seconds.append(f"{statistics.median(spent):.2g} s")
     rows.append(["wins-losses of ours", "", *("" if count == "0-0" else count for count in counts)])
-    rows.append(["its CPU an evaluation, median", "", *seconds])
+    rows.append(["CPU an evaluation, median", "", *seconds])
     title = f"Simple regret after {evaluations:,} evaluations: median (number of runs)"
     return Sheet(title, ["function", "dimensions", *tuners], rows)
 

@@ -22,9 +22,9 @@ For the practical beta_t nothing is proven.
 
 Differs from the paper in: (3), without which it is the paper's; on a grid (2) is exact, where the authors search by
 DiRect and move a repeated point at random. The sum has a larger beta_t since the smaller one explores too little: of
-eight kinds of functions, sparse and drawn from the prior, in 10 to 100 dimensions, the larger has .35 to .77 of its
-regret after 1,000 rounds on seven, and 1.14 of it on one. The paper's proof could not be read, only its abstract and
-the authors' program (beta_t in `getUCBUtility.m`).
+nine kinds of functions, sparse and drawn from the prior, in 10 to 100 dimensions, the larger has .35 to .77 of its
+regret after 1,000 rounds on seven, as much on one and 1.14 of it on one. The paper's proof could not be read, only its
+abstract and the authors' program (beta_t in `getUCBUtility.m`).
 """
 
 from __future__ import annotations
