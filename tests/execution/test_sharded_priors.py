@@ -7,7 +7,6 @@ import importlib
 import pickle
 import subprocess
 import sys
-import time
 from collections import Counter
 
 import numpy as np
@@ -150,7 +149,7 @@ class TestDeaths:
         assert found == alone(kind)
 
     @pytest.mark.slow
-    def test_a_worker_added_late(self, four, some_of_four, messages):
+    def test_a_worker_added_late(self, four, some_of_four, messages, monkeypatch):
         """Takes its share of the priors, made again there."""
         some_of_four(1)
 
@@ -158,7 +157,7 @@ class TestDeaths:
             if t == HORIZON // 2:
                 assert len(set(messages.homes().values())) == 1
                 some_of_four(4)
-                time.sleep(shard_pool.REBALANCE_SECONDS)
+                monkeypatch.setattr(shard_pool, "REBALANCE_SECONDS", 0.0)  # all are asked each time: spread each time
 
         assert play(policy_of(sb.FullyBayesianGPUCB, four), more) == alone(sb.FullyBayesianGPUCB)
         homes = list(messages.homes().values())
