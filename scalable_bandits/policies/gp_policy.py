@@ -376,11 +376,17 @@ class GaussianProcessPolicy(Policy):
     def choose(self, allowed: Mask | None = None) -> int | Floats:
         if self.kernel is None:
             first, allowed = self._worth_measuring(allowed)
+            if first is None and allowed is None:
+                first = self._refinement()
             if first is not None:
                 return first
         draws = self._pending_draws() if self.pending_values == "sample" else None
         query = Query(self._salt, (self.seed, self.round), allowed, self._pending.numbers, draws, measured=True)
         return self.model.argmax(self.acquisition(allowed), query)[0]
+
+    def _refinement(self) -> Floats | None:
+        """Return the next point (d,) of a search around the best one, of a policy that has such a search; else None."""
+        return None
 
     def _worth_measuring(self, allowed: Mask | None) -> tuple[int | Floats | None, Mask | None]:
         """Return one of the first points while a kernel cannot be learned yet; then the mask without settled points."""

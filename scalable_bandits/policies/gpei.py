@@ -9,7 +9,9 @@ Sources: Mockus, Tiesis & Zilinskas 1978; Kushner 1964; as EI and MPI in Sriniva
         observe y_t, update mu_t and s_t                                             (3)
 
 Differs from the sources in: the incumbent is the best posterior mean at a queried point, not the best
-observation, which the noise biases upwards (`incumbent="observation"` selects it).
+observation, which the noise biases upwards (`incumbent="observation"` selects it). Where GP-EI learns everything and
+all coordinates are continuous, a part of the points are those of a trust region around the best one
+(`posteriors/models/trust_region.py`): after each that gained what was predicted, the next is another.
 """
 
 from __future__ import annotations
@@ -20,12 +22,18 @@ import attrs
 import numpy as np
 
 from scalable_bandits import checks
+from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.acquisition import ExpectedImprovement, ProbabilityOfImprovement
+from scalable_bandits.policies.base import Best
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors import Acquisition
+from scalable_bandits.posteriors.models.learned import LearnedModel
 from scalable_bandits.posteriors.models.model import MEAN, Query
-from scalable_bandits.posteriors.state import StateEntry, number
-from scalable_bandits.spaces import Mask
+from scalable_bandits.posteriors.models.trust_region import TrustRegion
+from scalable_bandits.posteriors.state import StateEntry, member, number
+from scalable_bandits.spaces import Mask, SearchSpace
+
+NEGLIGIBLE = 1e-4  # learned noise variance, in squared units of z, below which the best value is recommended
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -53,24 +61,75 @@ class GPEI(GaussianProcessPolicy):
     (`incumbent="observation"`) they prove less: in each case either the cumulative regret is sublinear, or the simple
     regret converges. They cover
     neither `xi` above 0, pending points, nor a kernel that is learned, for which "observation" is the default.
+
+    Where neither kernel nor noise is given and all coordinates are continuous, some of the points asked for are steps
+    of a trust region around the best one, which refines it (`posteriors/models/trust_region.py`). Points that are told
+    without having been asked for are never steps. The best value is recommended, not the best posterior mean, once
+    steps have shown that values are exact. With `noise=` no step is made.
     """
 
-    STATE: ClassVar[tuple[StateEntry, ...]] = (number("_largest", float),)
+    STATE: ClassVar[tuple[StateEntry, ...]] = (number("_largest", float), member("_region", name="region"))
     continuous: ClassVar[bool] = True
     learns_kernel: ClassVar[bool] = True
+    _refines: ClassVar[bool] = True  # around the best point, with a model of its own, where the kernel is learned
 
     xi: float = attrs.field(default=0.0, converter=checks.to_float, validator=checks.nonnegative)
     incumbent: str | None = attrs.field(default=None, validator=checks.one_of(("mean", "observation", None)))
     _largest: float = attrs.field(default=-np.inf, init=False, repr=False)
+    _region: TrustRegion | None = attrs.field(default=None, init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         if self.incumbent is None:
             self.incumbent = "observation" if self.kernel is None else "mean"
+        space, learns = self.space, self.kernel is None and self.noise is None
+        smooth = space.smooth if isinstance(space, SearchSpace) else space.box is not None
+        if self._refines and learns and smooth and self.domain.by_visit:
+            assert space.cube is not None
+            self._region = TrustRegion(space.cube, self.seed)
+
+    def _refinement(self) -> Floats | None:
+        if self._region is None:
+            return None
+        x, y = self._history()
+        pending, failed = self._pending.asked, self._pending.excluded
+        found = self._region.propose(x, y, self.domain.coordinates(pending), self.domain.coordinates(failed))
+        return self.space.decode(found[None])[0] if isinstance(self.space, SearchSpace) and found is not None else found
+
+    def _history(self) -> tuple[Floats, Floats]:
+        """Return coordinates (n, D) and values (n,) of the observations, in the order of telling."""
+        assert isinstance(self.model, LearnedModel)
+        return self.domain.coordinates(self.model.numbers), np.array(self.model.ys)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
-        super().learn(candidate, y, noise_variance)
+        if self._region is None:
+            super().learn(candidate, y, noise_variance)
+        else:
+            model, (x, ys) = self.model, self._history()
+            assert isinstance(model, LearnedModel)
+            x = np.concatenate([x, self.domain.coordinates([candidate])])
+            shown = self._region.observe(x, np.append(ys, y), self._asked)
+            model.add(candidate, y, noise_variance)
+            model.show(shown)
         self._largest = max(self._largest, y)
+
+    def _learn_failure(self, candidate: int) -> None:
+        super()._learn_failure(candidate)
+        if self._region is not None:
+            self._region.failed(*self._history(), self.domain.coordinates([candidate])[0])
+
+    def recommend(self) -> Best:
+        """Return the queried point of best posterior mean; where values are exact, the one of best value."""
+        model = self.model
+        if self._region is None or not (isinstance(model, LearnedModel) and model.withheld):
+            return super().recommend()
+        numbers, averages, _ = model.averages()
+        points = self.domain.coordinates(numbers)
+        exact = self._region.exact or model.noise < NEGLIGIBLE
+        means = averages if exact else model.means(points)
+        best = int(np.argmax(means))
+        _, variance = model.predict(points[[best]])
+        return Best(self.domain.value(int(numbers[best])), float(means[best]), float(np.sqrt(variance[0])))
 
     def acquisition(self, allowed: Mask | None) -> Acquisition:
         return ExpectedImprovement(self.best_so_far(allowed), self.xi)  # (1), (2)
@@ -103,6 +162,7 @@ class GPPI(GPEI):
     Parameters are those of `GPEI`, and it is one in all but its index.
     """
 
+    _refines: ClassVar[bool] = False
     # With xi = 0 the incumbent itself always has probability 1/2, and the policy plays it again and again.
     xi: float = attrs.field(default=0.01, converter=checks.to_float, validator=checks.nonnegative)
 

@@ -13,7 +13,7 @@ from naive import learned as naive
 import scalable_bandits as sb
 from scalable_bandits.posteriors.hyperparameters.transform import half_ranked, standardized
 from scalable_bandits.posteriors.models import learned as learned_module
-from scalable_bandits.posteriors.models import refitted, search
+from scalable_bandits.posteriors.models import refitted, search, trust_region
 from scalable_bandits.posteriors.state import copied
 
 VALUES = st.lists(st.floats(-1e6, 1e6).map(lambda y: round(y, 3)), min_size=1, max_size=30)
@@ -310,10 +310,16 @@ def test_looking_changes_nothing(monkeypatch):
     np.testing.assert_array_equal(asked(quiet, 24), asked(seen, 24, look=True))
 
 
-def test_all_at_once_is_one_by_one(monkeypatch):
+@pytest.mark.parametrize("kind", [sb.GPEI, sb.GPPI])
+def test_all_at_once_is_one_by_one(kind, monkeypatch):
     monkeypatch.setattr(learned_module, "EVERY", 12)
-    first, second = sb.GPEI(BOX, seed=1), sb.GPEI(BOX, seed=1)
-    x = asked(first, 25)
+    first, second = kind(BOX, seed=1), kind(BOX, seed=1)
+    x = asked(sb.GPPI(BOX, seed=1), 25)
+    for each in x:
+        if kind is sb.GPPI:  # asking or not makes no difference to it; to GPEI only what was asked for is a step
+            first.ask()
+            first.abandon()
+        first.tell(each, function(each))
     second.tell(x, function(x))
     np.testing.assert_array_equal(first.ask(), second.ask())
 
@@ -355,7 +361,8 @@ def test_fits_and_searches_have_one_thread_of_blas(monkeypatch):
 
         return noted
 
-    places = [(learned_module, "likeliest"), (refitted, "learn_kernel"), (search, "maximize_over_box")]
+    places = [(learned_module, "likeliest"), (refitted, "learn_kernel"), (search, "maximize_over_box"),
+              (trust_region, "likeliest"), (trust_region, "maximize_over_box")]  # fmt: skip
     for module, name in places:
         monkeypatch.setattr(module, name, noting(getattr(module, name)))
     with threadpoolctl.threadpool_limits(2, user_api="blas"):

@@ -43,6 +43,7 @@ class Sizes(NamedTuple):
     precision: float = PRECISION  # relative gain below which a climb has ended
     finish: bool = True  # whether the best end is refined as far as rounding allows
     likely: int = 3  # number of points of largest index, and of largest mean, around which the search has more points
+    slope: float = SLOPE_TOLERANCE  # projected slope below which the best end is not refined
 
 
 SIZES = Sizes()
@@ -105,7 +106,7 @@ def maximize_over_box(
     u, value, slope, used = climb(evaluate, cube[chosen], precision=sizes.precision)
     first = int(np.argmax(value))
     x, best = _to_box(u[[first]], bounds)[0], float(value[first])
-    if sizes.finish and not _converged(u, value, slope)[first]:
+    if sizes.finish and not _converged(u, value, slope, sizes.slope)[first]:
         x, best, more = _finish(surface, index, bounds, u[first], best)
         used += more
     # Points `near` are first among equals, so that a point that is asked for again gets the same number.
@@ -191,10 +192,10 @@ def climb(
     return u, value, slope, used
 
 
-def _converged(u: Floats, value: Floats, slope: Floats) -> Mask:
+def _converged(u: Floats, value: Floats, slope: Floats, tolerance: float = SLOPE_TOLERANCE) -> Mask:
     """Return the mask (k,) of the points whose projected slope is small."""
     uphill = np.minimum(np.maximum(u + slope, 0.0), 1.0) - u
-    return np.asarray(np.abs(uphill).max(axis=1) <= SLOPE_TOLERANCE * np.maximum(1.0, np.abs(value)))
+    return np.asarray(np.abs(uphill).max(axis=1) <= tolerance * np.maximum(1.0, np.abs(value)))
 
 
 def _finish(

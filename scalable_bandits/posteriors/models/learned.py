@@ -7,6 +7,9 @@ at milestones, where n has grown by a tenth; in between, observations are transf
 learned depends on the observations and their order alone, not on when it is asked for: fits start from the last
 milestone, and milestones also from the standard values (beyond 200 where n has doubled).
 
+A policy that refines its best point by steps of a trust region (`trust_region.py`) shows some of these observations to
+this model only in predictions: fits and searches are those of the others.
+
 Repeated measurements count: their scatter around the averages of their points is a factor of the likelihood, from which
 the noise is learned, also that of exact values (`posteriors/collapsed.py`). Where values are exact beyond doubt, a
 point is not measured again; where the learned noise is small, not a fourth time (`LearnedModel.settled`). Predictions
@@ -44,6 +47,7 @@ from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import Like
 from scalable_bandits.posteriors.hyperparameters.transform import Transform, half_ranked, standardized
 from scalable_bandits.posteriors.hyperparameters.uncertainty import MOST_POINTS, Uncertainty
 from scalable_bandits.posteriors.models.model import CANDIDATES, Candidates, GivenPrior, MakeEngine, Model
+from scalable_bandits.posteriors.regression import Regression
 from scalable_bandits.posteriors.state import StateEntry, value
 from scalable_bandits.spaces import Domain, Indices
 
@@ -59,6 +63,7 @@ BY_CHANCE = 1e-3  # probability of agreeing by chance below which measurements t
 COARSE = 0.1  # share of the pairs of points with equal values from which agreement means nothing
 EVERY = 200  # largest number of observations with a fit after each
 WEIGHTED_DIMENSIONS = 2  # largest number of coordinates of a space whose observations count by the space around them
+LEAST_VARIANCE = 1e-12  # smallest variance that another is compared with, in squared units of z
 PRECISION = 1e-6  # relative gain of the log density below which a climb ends
 # Noise variance of the pending points of a learned prior, in squared units of z: with the learned one, the next points
 # would often be the same again.
@@ -109,6 +114,9 @@ class LearnedModel(Model):
     ----------
     numbers, ys, variances : list
         Points by number, values in units of y, and noise variances (if known) of the observations.
+    shown : list of int
+        Positions of the observations that searches and fits have, in the order in which they came to these: all, unless
+        a trust region keeps its steps for itself (`trust_region.py`). Predictions have all observations.
     failed : list of int
         Numbers of the points where the function failed.
     """
@@ -129,7 +137,9 @@ class LearnedModel(Model):
         self.numbers: list[int] = []
         self.ys: list[float] = []
         self.variances: list[float] = []
+        self.shown: list[int] = []
         self.failed: list[int] = []
+        self._everything: Regression | None = None  # posterior of all observations, where some were not shown
         self._milestone: Fit | None = None
         self._announced = False  # that the model is approximate
         self._clear()
@@ -174,6 +184,15 @@ class LearnedModel(Model):
     # ---- observations
 
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
+        self.add(candidate, y, noise_variance)
+        self.show([len(self.ys) - 1])
+
+    def show(self, positions: Sequence[int]) -> None:
+        """Give searches and fits the observations at some positions, those that they do not have yet."""
+        self.shown.extend(position for position in positions if position not in self.shown)
+
+    def add(self, candidate: int, y: float, noise_variance: float) -> None:
+        """Add an observation that only predictions have, until it is shown."""
         if candidate in self.failed:  # it did not fail this time
             self.failed = [other for other in self.failed if other != candidate]
             self._built = -1
@@ -181,6 +200,7 @@ class LearnedModel(Model):
         self.ys.append(y)
         self.variances.append(noise_variance)
         self._queried[candidate] = True
+        self._everything = None
 
     def fail(self, candidate: int) -> None:
         """Add a point, by number, at which the function failed: the engine sees the worst value there."""
@@ -251,7 +271,7 @@ class LearnedModel(Model):
 
     def _learn(self) -> None:
         """Bring the engine up to date, with a new fit if one is due."""
-        n, last = len(self.ys), self._milestone
+        n, last = len(self.shown), self._milestone
         if self._built == n:
             return
         due = self._built < 0 or last is None or self.next_milestone(last.observations) <= n
@@ -262,8 +282,8 @@ class LearnedModel(Model):
                 self._changed()
             else:
                 first, self._built, self._uncertainty = self._built, n, None
-            for i in range(first, n):
-                super().observe(*self._scaled(i))
+            for position in self.shown[first:]:
+                super().observe(*self._scaled(position))
 
     def _update(self) -> int:
         """Learn from all observations; put the first ones, whose number is returned, and failed points in a new list.
@@ -274,18 +294,18 @@ class LearnedModel(Model):
         count = 0 if fit is None else fit.observations
         if fit is None:
             self._clear()
-        if self.ys:
-            self._transform = self._transform_of(count or len(self.ys))
+        if self.shown:
+            self._transform = self._transform_of(count or len(self.shown))
         if fit is not None:
             values = np.exp(fit.logs).tolist()
             self._noise = self.variances[-1] / self._transform.scale**2 if self.known_noise else values.pop()
             self._kernel, self._mean = self.prior.kernel.with_hyperparameters(values), fit.mean
-        self._built, self._uncertainty = len(self.ys), None
+        self._built, self._uncertainty = len(self.shown), None
         self.observations = CollapsedObservations()
-        for i in self._modelled(count):
-            self.observations.add(*self._scaled(i))
+        for position in self._modelled(count):
+            self.observations.add(*self._scaled(position))
         if self.failed:
-            first = self.ys[:count] or self.ys  # all, if there was no fit
+            first = [self.ys[i] for i in self.shown[: count or None]]  # all, if there was no fit
             worst = float(self._transform(np.array([min(first)]))[0]) if first else 0.0
             for point in self.failed:
                 self.observations.add(point, worst, FAILURE_NOISE)
@@ -306,7 +326,7 @@ class LearnedModel(Model):
         The fit of a milestone starts from the last one and from the standard values; beyond 200 observations from the
         latter only where their number has doubled.
         """
-        last, n = self._milestone, len(self.ys)
+        last, n = self._milestone, len(self.shown)
         while n >= (due := (self._every or 2) if last is None else self.next_milestone(last.observations)):
             if last is None:
                 last = self._fit(due, [self._start])
@@ -322,20 +342,25 @@ class LearnedModel(Model):
         return self._fit(n, [last.logs])
 
     def _modelled(self, count: int) -> list[int]:
-        """Return the positions of the observations, of the first `count`, that the model has."""
-        if count <= REACH:
-            return list(range(count))
-        if not self._announced:
+        """Return the positions of the observations, of the first `count` that were shown, that the model has."""
+        if count > REACH and not self._announced:
             self._announced = True
             checks.warn(
                 f"beyond {REACH:,} observations a learned model is approximate: its kernel stays, and it has the best "
                 f"{int(BEST * REACH):,} observations and {REACH - int(BEST * REACH):,} of the others",
                 ApproximateModel,
             )
-        order = np.argsort(-np.array(self.ys[:count]), kind="stable")
+        return self._within_reach(self.shown[:count])
+
+    def _within_reach(self, positions: Sequence[int]) -> list[int]:
+        """Return positions of observations: all, or the best ones and some of the others."""
+        if len(positions) <= REACH:
+            return list(positions)
+        every = np.array(positions)
+        order = np.argsort(-np.array(self.ys)[every], kind="stable")
         best, rest = order[: int(BEST * REACH)], np.sort(order[int(BEST * REACH) :])
         some = rest[np.linspace(0, len(rest) - 1, REACH - len(best)).astype(np.int64)]
-        return np.sort(np.concatenate([best, some])).tolist()
+        return every[np.sort(np.concatenate([best, some]))].tolist()
 
     def _fit(self, count: int, starts: list[Floats]) -> Fit:
         """Learn from the first `count` observations."""
@@ -346,9 +371,9 @@ class LearnedModel(Model):
 
     def _likelihood(self, transform: Transform, count: int) -> Likelihood:
         """Return the log posterior density of the hyperparameters given the first `count` observations."""
-        z = transform(np.array(self.ys[:count]))
-        given = np.array(self.variances[:count]) / transform.scale**2 if self.known_noise else np.ones(count)
-        numbers, averages, variances, scatter = averaged(np.array(self.numbers[:count]), z, given)
+        first, z = self.shown[:count], transform(self._values(count))
+        given = np.array(self.variances)[first] / transform.scale**2 if self.known_noise else np.ones(count)
+        numbers, averages, variances, scatter = averaged(np.array(self.numbers)[first], z, given)
         prior_mean = self.prior.constant
         return Likelihood(
             self.prior.kernel, self.domain.coordinates(numbers), averages, variances,
@@ -364,13 +389,17 @@ class LearnedModel(Model):
         see small differences near the best ones pays. Beyond the reach of an exact model, neighbours are counted among
         some points, spread evenly over time.
         """
-        ys, d = np.array(self.ys[:count]), len(self._sides)
+        ys, d = self._values(count), len(self._sides)
         if self.known_noise:
             return standardized(ys)
         if d > WEIGHTED_DIMENSIONS:
             return half_ranked(ys, np.ones(count))
-        x = self.domain.coordinates(np.array(self.numbers[:count])) / self._sides
+        x = self.domain.coordinates(np.array(self.numbers)[self.shown[:count]]) / self._sides
         return half_ranked(ys, 1.0 / np.maximum(neighbours(x, LENGTHSCALE * math.sqrt(d), REACH), 1.0))
+
+    def _values(self, count: int) -> Floats:
+        """Return the values of the first `count` observations that were shown, in units of y."""
+        return np.array(self.ys)[self.shown[:count]]
 
     def _logs(self, kernel: Kernel, noise: float) -> Floats:
         """Return the logarithms (p,) of a kernel's hyperparameters, and of the noise variance if it is learned."""
@@ -380,14 +409,16 @@ class LearnedModel(Model):
 
     @property
     def effort(self) -> str:  # type: ignore[override]
-        return "hurried" if len(self.ys) >= MANY else "learned"
+        return "hurried" if len(self.shown) >= MANY else "learned"
 
     def likely(self) -> Indices:
         """Return the numbers (k,) of the distinct points with the best values, best first; all if they are few."""
-        if len(self.ys) < MANY:
+        n = len(self.shown)
+        if n < MANY and n == len(self.ys):
             return super().likely()
-        order = np.argsort(-np.array(self.ys), kind="stable")[: 4 * MOST_LIKELY]
-        return np.array(list(dict.fromkeys(self.numbers[i] for i in order))[:MOST_LIKELY], dtype=np.int64)
+        order = [self.shown[i] for i in np.argsort(-self._values(n), kind="stable")]
+        some = list(dict.fromkeys(self.numbers[i] for i in (order if n < MANY else order[: 4 * MOST_LIKELY])))
+        return np.array(some if n < MANY else some[:MOST_LIKELY], dtype=np.int64)
 
     def in_units(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
         std, inverse = np.sqrt(variance), self.transform.inverse
@@ -399,12 +430,34 @@ class LearnedModel(Model):
         Not from few observations, of many points, or with failed ones, which are not a part of the likelihood.
         """
         mean, variance = super().believed(points)
-        if self._milestone is None or self.failed or len(set(self.numbers)) > MOST_POINTS:
+        if self._milestone is None or self.failed or len({self.numbers[i] for i in self.shown}) > MOST_POINTS:
             return mean, variance
         if self._uncertainty is None:
-            target = self._likelihood(self._transform, len(self.ys))
+            target = self._likelihood(self._transform, len(self.shown))
             self._uncertainty = Uncertainty(target, self._logs(self._kernel, self._noise), self._low, self._high)
-        return mean, self._uncertainty.variance(points, mean)
+        if not self.withheld:
+            return mean, self._uncertainty.variance(points, mean)
+        fewer, narrow = super().deviation(points)
+        wide = self._uncertainty.variance(points, fewer + self.prior_mean(points))
+        return mean, variance * np.maximum(wide / np.maximum(narrow, LEAST_VARIANCE), 1.0)
+
+    @property
+    def withheld(self) -> bool:
+        """Whether there are observations that only predictions have."""
+        return len(self.shown) < len(self.ys)
+
+    def deviation(self, points: Floats) -> tuple[Floats, Floats]:
+        if not self.withheld:
+            return super().deviation(points)
+        self._learn()
+        if self._everything is None:
+            found = CollapsedObservations()
+            for position in self._within_reach(range(len(self.ys))):
+                found.add(*self._scaled(position))
+            numbers, averages, variances = found.collapsed()
+            x = self.domain.coordinates(numbers)
+            self._everything = Regression(self._kernel, x, variances, averages - self.prior_mean(x))
+        return self._everything.predict(points)
 
     # ---- state
 
@@ -426,6 +479,7 @@ class LearnedModel(Model):
         _listed("numbers", np.int64),
         _listed("ys", np.float64),
         _listed("variances", np.float64),
+        _listed("shown", np.int64),
         _listed("failed", np.int64),
         value("learned.fit", "(p + 2,)", np.float64, _fit_values, _restore_fit),
     )

@@ -1,0 +1,251 @@
+"""Refinement of the best point: a trust region around it, with a model of its own of the observations nearest to it.
+
+    model    f = mean + RBF process + linear form + quadratic form, the factors and the lengthscale learned from the
+             observations nearest to the best one, as exact values and without a transform
+    propose  x = argmax of the posterior mean at a distance of at most r from the best point
+    observe  rho = gain of the best value / gain that was predicted at x
+             rho > 0.7 and x near the edge of the region: double r;  rho < 0.1: halve r
+    turns    after a step with rho >= 0.1 the next point is the region's again; after others, 1, 2, 4, ..., 16 points
+             are those of the whole space first
+
+Distances are the largest ones along a coordinate, as shares of the space's sides. The radius is as at first when a
+point of the whole space is the best one and far away. What the region does follows from the observations and their
+order: a point of the whole space that is in the region, where a gain is predicted, is a step as well.
+
+Of steps shorter than a hundredth of the sides, the model of the whole space has only the points that were the best ones
+when the next step did not gain. Else it would see ever more points around one place, and search there too. Where steps
+gain what is predicted, values are exact (`TrustRegion.exact`).
+
+Sources: the radius as in trust-region methods (Conn, Gould & Toint 2000, section 6.1; Powell 2009, BOBYQA); a Gaussian
+process with a trend of basis functions (Rasmussen & Williams 2006, section 2.7) in the place of the quadratic model;
+trust regions with models of their own in Bayesian optimisation, Eriksson et al. 2019.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.kernels import RBF, Kernel, Linear
+from scalable_bandits.posteriors.blas import one_thread
+from scalable_bandits.posteriors.box.engine import BoxEngine
+from scalable_bandits.posteriors.box.maximization import Sizes, maximize_over_box
+from scalable_bandits.posteriors.box.surface import Surface, constant_mean
+from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import Likelihood, LogNormal, likeliest
+from scalable_bandits.posteriors.models.model import MEAN
+from scalable_bandits.posteriors.state import StateEntry, Stateful, number
+from scalable_bandits.randomness import derived_seed
+
+FIRST = 10  # least number of observations before the first step: points that are spread over the space
+RADIUS, LARGEST, SMALLEST = 0.1, 0.5, 1e-13  # first, largest and smallest radius, in sides of the space
+FAR = 4.0  # distance from the region, in radii, at which a new best point begins another
+SEEN = 10.0  # distance of the observations that the model has, in radii, where there are enough of them
+MOST = 100  # largest number of observations of the model
+PATIENCE = 16  # largest number of points of the whole space between two steps
+STREAK = 5  # number of steps in a row, each with a gain as predicted, after which values are exact
+SPACING = 0.01  # length of the steps, in sides of the space, from which on the model of the whole space has them all
+SAME = 1e-15  # distance, in sides of the space, at which two points are one
+NOISE = 1e-12  # noise variance of a value, relative to the variance of the values
+LEAST = 1e-11  # least gain that is worth a step, in distances from the upper quartile of the values to the best one
+# Variances of the RBF process, of the linear and of the quadratic form, relative to the variance of the values.
+VARIANCES, VARIANCE_RANGE = LogNormal(10.0, 2.0), (1e-9, 1e7)
+QUADRATIC = math.exp(-12.0)  # first variance of the process in a search that begins with almost a quadratic function
+PRECISION = 1e-8  # relative gain of the likelihood at which its search ends
+SIZES = Sizes(256, 4, slope=0.0)  # the best end is refined always
+
+
+class LocalModel(NamedTuple):
+    """Posterior of the observations nearest to the best one."""
+
+    surface: Surface
+    centre: Floats  # (d,) best point
+    scale: Floats  # (d,) lengths that are 1 in the coordinates of the surface
+    best: float  # value of the best point, in units of the surface
+    unit: float  # unit of the surface, in units of y
+
+    def gain(self, x: Floats) -> float:
+        """Return the gain of the best value that is predicted at a point (d,), in units of y."""
+        mean, _ = self.surface.predict(((x - self.centre) / self.scale)[None])
+        return (float(mean[0]) - self.best) * self.unit
+
+
+class TrustRegion(Stateful):
+    """Trust region around the best observation; points and values are given with each question.
+
+    Parameters
+    ----------
+    bounds
+        Bounds (d, 2) of the space's coordinates.
+    seed
+        Seed of its searches.
+
+    Attributes
+    ----------
+    radius : float
+        Half the length of the region's sides, in sides of the space.
+    exact : bool
+        Whether values are known to be exact: several steps in a row gained what was predicted.
+    """
+
+    STATE: ClassVar[tuple[StateEntry, ...]] = (
+        number("radius", float), number("exact", bool), number("_streak", int), number("_pause", int),
+        number("_wait", int),
+    )  # fmt: skip
+
+    def __init__(self, bounds: Floats, seed: int):
+        self._bounds, self._sides, self._seed = bounds, bounds[:, 1] - bounds[:, 0], seed
+        self.radius, self.exact = RADIUS, False
+        self._streak = 0  # number of the last steps in a row with a gain
+        self._pause, self._wait = 1, 0  # points of the whole space after the next step without a gain; until the next
+        self._model: tuple[int, LocalModel] | None = None  # of so many observations
+
+    @property
+    def first(self) -> int:
+        """Number of observations before the first step: as many as a quadratic function has coefficients."""
+        return max(FIRST, coefficients(len(self._bounds)))
+
+    def holds(self, points: Floats, best: Floats) -> bool:
+        """Whether one of some points (k, d) is in the region around the best point (d,)."""
+        return bool((self._distances(points, best) <= self.radius * (1.0 + 1e-9)).any())
+
+    def propose(self, x: Floats, y: Floats, pending: Floats, failed: Floats) -> Floats | None:
+        """Return the next point (d,) if it is the region's turn and it has one, else None.
+
+        Parameters
+        ----------
+        x, y
+            Observations (n, d) and (n,), in the order in which they came; larger values are better.
+        pending
+            Points (k, d) whose value is not known yet; none is asked for while one of these is in the region.
+        failed
+            Points (j, d) at which the function failed.
+        """
+        if len(y) < self.first or self._wait or self.holds(pending, x[np.argmax(y)]):
+            return None
+        found = self._offer(x, y)
+        return None if found is None or self._holds_same(failed, found) else found
+
+    def _offer(self, x: Floats, y: Floats) -> Floats | None:
+        """Return the point (d,) of the region with the largest mean; None if it promises no gain, or is known."""
+        best, model = x[np.argmax(y)], self._fitted(x, y)
+        reach = self.radius * self._sides
+        low, high = np.maximum(best - reach, self._bounds[:, 0]), np.minimum(best + reach, self._bounds[:, 1])
+        bounds = (np.column_stack([low, high]) - best[:, None]) / model.scale[:, None]
+        seed = derived_seed(self._seed, "region", len(y))
+        with one_thread:
+            top = maximize_over_box(model.surface, MEAN, bounds, seed, np.zeros((1, len(best))), SIZES)
+        found = np.clip(best + top.x * model.scale, low, high)
+        return None if model.gain(found) < _least(y) or self._holds_same(x, found) else found
+
+    def observe(self, x: Floats, y: Floats, asked: bool) -> list[int]:
+        """Adapt to the last observation, and return the positions of those that the model of the whole space gets.
+
+        Parameters
+        ----------
+        x, y
+            Observations (n, d) and (n,), the new one last.
+        asked
+            Whether the last point was asked for; if not, it is no step.
+        """
+        earlier = len(y) - 1
+        if earlier < self.first:
+            return [earlier]
+        best = int(np.argmax(y[:earlier]))
+        gain, distance = float(y[-1] - y[best]), float(self._distances(x[-1:], x[best])[0])
+        predicted = -math.inf
+        if asked and distance <= self.radius * (1.0 + 1e-9):
+            predicted = self._fitted(x[:-1], y[:-1]).gain(x[-1])
+        if predicted < _least(y[:-1]):
+            if gain > 0.0:
+                self._pause, self._wait = 1, 0
+                if distance > FAR * self.radius:
+                    self.radius = RADIUS
+            elif self._wait:
+                self._wait -= 1
+            elif asked and self._offer(x[:-1], y[:-1]) is None:  # it was the region's turn
+                self._wait = self._pause = PATIENCE
+            return [best, earlier]
+        apart = [earlier] if distance >= SPACING else []
+        if gain <= 0.0 or gain < 0.1 * predicted:
+            self._without_gain()
+            return [int(np.argmax(y)), *apart]
+        self._pause, self._wait, self._streak = 1, 0, self._streak + 1
+        self.exact = self.exact or self._streak >= STREAK
+        if gain > 0.7 * predicted and distance > 0.8 * self.radius:
+            self.radius = min(LARGEST, 2.0 * self.radius)
+        return apart
+
+    def failed(self, x: Floats, y: Floats, point: Floats) -> None:
+        """Take note that the function failed at a point (d,): in the region it is a step without a gain."""
+        if len(y) >= self.first and self.holds(point[None], x[np.argmax(y)]):
+            self._without_gain()
+
+    def _without_gain(self) -> None:
+        """Halve the radius, and wait."""
+        self.radius, self._streak = max(SMALLEST, 0.5 * self.radius), 0
+        self._wait, self._pause = self._pause, min(PATIENCE, 2 * self._pause)
+        self._model = None  # it depends on the radius
+
+    def _holds_same(self, points: Floats, x: Floats) -> bool:
+        return bool((self._distances(points, x) < SAME).any())
+
+    def _distances(self, points: Floats, x: Floats) -> Floats:
+        return np.asarray(np.abs((points - x) / self._sides).max(axis=1))
+
+    def _fitted(self, x: Floats, y: Floats) -> LocalModel:
+        """Return the model of the observations near the best one, made once for each number of observations."""
+        if self._model is None or self._model[0] != len(y):
+            with one_thread:
+                self._model = len(y), self._fit(x, y)
+        return self._model[1]
+
+    def _fit(self, x: Floats, y: Floats) -> LocalModel:
+        d, best = x.shape[1], int(np.argmax(y))
+        distances = self._distances(x, x[best])
+        most = min(MOST, 3 * coefficients(d) + d)
+        nearest = np.lexsort((-y, distances))[: 2 * most]
+        nearest = nearest[np.sort(np.unique(x[nearest], axis=0, return_index=True)[1])][:most]  # of repeats the best
+        nearest = nearest[: max(2 * coefficients(d), int(np.count_nonzero(distances[nearest] <= SEEN * self.radius)))]
+        scale = max(float(distances[nearest[-1]]), self.radius) * self._sides
+        points, values = (x[nearest] - x[best]) / scale, y[nearest]
+        unit = float(values.std()) or 1.0
+        z = (values - values.mean()) / unit
+        noise = np.full(len(z), NOISE)
+        kernel, starts, (low, high) = _kernel_of(d)
+        target = Likelihood(kernel, points, z, noise, None, LogNormal(math.sqrt(d), 1.5), VARIANCES)
+        found = likeliest(target, starts, low, high, PRECISION)
+        target.likelihood(found)
+        engine = BoxEngine(kernel.with_hyperparameters(np.exp(found).tolist()), d, constant_mean(target.mean))
+        engine.points = points
+        engine.observe_all(np.arange(len(z)), z, noise)
+        return LocalModel(engine.surface(), x[best], scale, float(z[0]), unit)
+
+    def after_restore(self) -> None:
+        """Forget the model, which follows from the observations."""
+        self._model = None
+
+
+def coefficients(d: int) -> int:
+    """Return the number of coefficients of a quadratic function of d variables."""
+    return (d + 1) * (d + 2) // 2
+
+
+def _kernel_of(d: int) -> tuple[Kernel, list[Floats], Floats]:
+    """Return the kernel, the logarithms (p,) of the values with which its search begins, and their bounds (2, p)."""
+    kernel = 1.0 * RBF(math.sqrt(d)) + 1.0 * Linear(1.0) + 1.0 * (Linear(1.0) * Linear(1.0))
+    start = np.log([parameter.value for parameter in kernel.hyperparameters])
+    ranges, smooth = np.tile(start, (2, 1)), start.copy()  # those of the forms' lengthscales stay: they have factors
+    for i, parameter in enumerate(kernel.hyperparameters):
+        if parameter.name == "factor":
+            ranges[:, i] = np.log(VARIANCE_RANGE)
+    ranges[:, 1] = start[1] + math.log(1e4) * np.array([-1.0, 1.0])
+    smooth[0] = math.log(QUADRATIC)
+    return kernel, [smooth, start], ranges
+
+
+def _least(y: Floats) -> float:
+    """Return the least gain that is worth a step."""
+    return LEAST * float(y.max() - np.quantile(y, 0.25))

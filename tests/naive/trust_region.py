@@ -1,0 +1,72 @@
+"""Oracle of the trust region: its model and its turns, written out from the formulas."""
+
+import math
+
+import numpy as np
+
+
+def covariance(a, b, variances, lengthscale):
+    """Covariance of two points: RBF process, linear form and quadratic form, of some variances."""
+    process, linear, quadratic = variances
+    inner = sum(p * q for p, q in zip(a, b, strict=True))
+    squared = sum((p - q) ** 2 for p, q in zip(a, b, strict=True))
+    return process * math.exp(-0.5 * squared / lengthscale**2) + linear * inner + quadratic * inner**2
+
+
+def posterior(points, values, variances, lengthscale, noise):
+    """Function that gives the posterior mean at a point, and the log likelihood; the best constant mean is used."""
+    n = len(points)
+    matrix = np.array([[covariance(a, b, variances, lengthscale) for b in points] for a in points]) + noise * np.eye(n)
+    ones = np.ones(n)
+    mean = ones @ np.linalg.solve(matrix, values) / (ones @ np.linalg.solve(matrix, ones))
+    weights = np.linalg.solve(matrix, np.asarray(values) - mean)
+    likelihood = -0.5 * (np.asarray(values) - mean) @ weights - 0.5 * np.linalg.slogdet(matrix)[1]
+
+    def at(x):
+        return mean + sum(w * covariance(x, p, variances, lengthscale) for w, p in zip(weights, points, strict=True))
+
+    return at, likelihood - 0.5 * n * math.log(2.0 * math.pi)
+
+
+def nearest(x, y, sides, radius):
+    """Positions of the observations that the model has, nearest to the best one first."""
+    d, best = len(sides), max(range(len(y)), key=lambda i: (y[i], -i))
+    q = (d + 1) * (d + 2) // 2
+
+    def away(i):
+        return max(abs(a - b) / side for a, b, side in zip(x[i], x[best], sides, strict=True))
+
+    order = sorted(range(len(y)), key=lambda i: (away(i), -y[i], i))[: min(100, 3 * q + d)]
+    near = [i for i in order if away(i) <= 10.0 * radius]
+    return order[: max(2 * q, len(near))]
+
+
+class Turns:
+    """Radius, and turns of the region, given what happened to each point."""
+
+    def __init__(self):
+        self.radius, self.pause, self.wait, self.streak, self.exact = 0.1, 1, 0, 0, False
+
+    def step(self, gain, predicted, distance):
+        """Whether the whole space's model gets the best point."""
+        if gain > 0.0 and gain >= 0.1 * predicted:
+            self.pause, self.wait = 1, 0
+            self.streak += 1
+            self.exact = self.exact or self.streak == 5
+            if gain > 0.7 * predicted and distance > 0.8 * self.radius:
+                self.radius = min(0.5, 2.0 * self.radius)
+            return False
+        self.streak, self.wait = 0, self.pause
+        self.pause = min(16, 2 * self.pause)
+        self.radius = max(1e-13, self.radius / 2.0)
+        return True
+
+    def elsewhere(self, gain, distance, offered):
+        if gain > 0.0:
+            if distance > 4.0 * self.radius:
+                self.radius = 0.1
+            self.pause, self.wait = 1, 0
+        elif self.wait > 0:
+            self.wait -= 1
+        elif not offered:
+            self.pause = self.wait = 16

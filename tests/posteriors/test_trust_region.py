@@ -1,0 +1,247 @@
+"""The trust region around the best point: its model, its turns, what it reaches, and what others see of its steps."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive import trust_region as naive
+
+import scalable_bandits as sb
+from scalable_bandits.posteriors.models import trust_region
+from scalable_bandits.posteriors.models.trust_region import TrustRegion
+from scalable_bandits.posteriors.state import copied
+
+SIDES = np.array([4.0, 0.5])
+BOUNDS = np.array([[-1.0, 3.0], [0.0, 0.5]])
+
+
+def sphere(d, seed=5):
+    optimum = np.random.default_rng(seed).uniform(0.3, 0.7, d)
+    return lambda x: float((100.0 * (np.asarray(x) - optimum) ** 2).sum())
+
+
+def ellipsoid(d, seed=5):
+    rng = np.random.default_rng(seed)
+    optimum, turned = rng.uniform(0.3, 0.7, d), np.linalg.qr(rng.standard_normal((d, d)))[0]
+    axes = 10.0 ** (6.0 * np.arange(d) / (d - 1))
+    return lambda x: float((axes * (turned @ (10.0 * (np.asarray(x) - optimum))) ** 2).sum())
+
+
+def rosenbrock(x):
+    u, v = 4.0 * np.asarray(x) - 2.0
+    return float(100.0 * (v - u**2) ** 2 + (1.0 - u) ** 2)
+
+
+def minimized(function, d, rounds, seed=0, tolerance=0.0):
+    policy, values = sb.GPEI(sb.Box([[0, 1]] * d), minimize=True, seed=seed), []
+    for _ in range(rounds):
+        x = policy.ask()
+        values.append(function(x))
+        policy.tell(x, values[-1])
+        if values[-1] <= tolerance:
+            break
+    return policy, values
+
+
+# ---- the model
+
+
+@pytest.mark.parametrize("count", [8, 40])
+def test_model(count):
+    """Nearest observations, posterior mean, and a likelihood that no change of what is learned improves."""
+    rng = np.random.default_rng(count)
+    x = BOUNDS[:, 0] + SIDES * rng.random((count, 2))
+    y = np.sin(x[:, 0]) - 3.0 * x[:, 1] ** 2 + x[:, 0] * x[:, 1]
+    region = TrustRegion(BOUNDS, 0)
+    region.radius = 0.02
+    model = region._fitted(x, y)
+    near = naive.nearest(x.tolist(), y.tolist(), SIDES, region.radius)
+    scaled = (x[near] - x[near[0]]) / model.scale
+    np.testing.assert_allclose(np.abs(scaled).max(), 1.0)
+    values = (y[near] - y[near].mean()) / y[near].std()
+    logs = np.log([p.value for p in model.surface.kernel.hyperparameters])
+    lengthscale, variances = math.exp(logs[1]), np.exp(logs[[0, 2, 4]])
+    np.testing.assert_array_equal(logs[[3, 5, 6]], 0.0)
+    at, _ = naive.posterior(scaled, values, variances, lengthscale, 1e-12)
+    for point in BOUNDS[:, 0] + SIDES * rng.random((5, 2)):
+        expected = (at((point - x[near[0]]) / model.scale) - values[0]) * y[near].std()
+        assert model.gain(point) == pytest.approx(expected, rel=1e-4, abs=1e-6)
+    free = [0, 1, 2, 4]
+    centers, spreads = np.log([10.0, math.sqrt(2.0), 10.0, 10.0]), np.array([2.0, 1.5, 2.0, 2.0])
+
+    def density(found):
+        _, likelihood = naive.posterior(scaled, values, np.exp(found[[0, 2, 3]]), math.exp(found[1]), 1e-12)
+        return likelihood - 0.5 * float((((found - centers) / spreads) ** 2).sum())
+
+    low, high = np.log([1e-9, math.sqrt(2.0) / 1e4, 1e-9, 1e-9]), np.log([1e7, math.sqrt(2.0) * 1e4, 1e7, 1e7])
+    for _ in range(20):
+        other = np.clip(logs[free] + 0.1 * rng.standard_normal(4), low, high)
+        assert density(other) < density(logs[free]) + 1e-3
+
+
+def test_few_of_many_observations():
+    """The cost of a step does not grow with the observations."""
+    x = np.random.default_rng(0).random((3000, 20))
+    region = TrustRegion(np.array([[0.0, 1.0]] * 20), 0)
+    assert len(region._fitted(x, -((x - 0.4) ** 2).sum(axis=1)).surface.points) == trust_region.MOST == 100
+
+
+def test_repeats_count_once():
+    """Of measurements of one point the model has the best, as an exact value."""
+    x = np.random.default_rng(1).random((12, 2))
+    y = -((x - 0.4) ** 2).sum(axis=1)
+    twice = TrustRegion(np.array([[0.0, 1.0]] * 2), 0)._fitted(np.concatenate([x, x]), np.concatenate([y - 0.5, y]))
+    once = TrustRegion(np.array([[0.0, 1.0]] * 2), 0)._fitted(x, y)
+    assert sorted(map(tuple, twice.surface.points)) == sorted(map(tuple, once.surface.points))
+    assert twice.gain(np.array([0.4, 0.4])) == pytest.approx(once.gain(np.array([0.4, 0.4])), rel=1e-3)
+
+
+# ---- the turns
+
+
+class Promising:
+    """A model that promises the same gain everywhere."""
+
+    def __init__(self, gain):
+        self.promised = gain
+
+    def gain(self, x):
+        return self.promised
+
+
+EVENTS = st.tuples(
+    st.booleans(), st.floats(0.0, 1.0), st.sampled_from([-1.0, 0.0, 0.05, 0.3, 0.9, 3.0]), st.booleans(), st.booleans()
+)
+
+
+@given(st.lists(EVENTS, max_size=40))
+@settings(max_examples=100, deadline=None)
+def test_turns(events):
+    """Radius, turns and what the model of the whole space gets, after steps, points elsewhere and told ones."""
+    region, oracle = TrustRegion(np.array([[0.0, 1.0]]), 0), naive.Turns()
+    x, y = [[0.5]] * 10, [0.0] * 10
+    for inside, share, gain, promises, asked in events:
+        best = int(np.argmax(y))
+        promised = 1.0 if promises else -1.0
+        region._fitted = lambda *_, promised=promised: Promising(promised)
+        region._offer = lambda *_, promises=promises: np.zeros(1) if promises else None
+        reach = region.radius * share if inside else min(2.0 * region.radius + share, 3.0)
+        x.append([x[best][0] + reach])
+        y.append(y[best] + gain)
+        found = region.observe(np.array(x), np.array(y), asked)
+        position, distance = len(y) - 1, abs(x[-1][0] - x[best][0])
+        if inside and asked and promises:
+            expected = {int(np.argmax(y))} if oracle.step(gain, 1.0, distance) else set()
+            expected |= {position} if distance >= 0.01 else set()
+        else:
+            oracle.elsewhere(gain, distance, promises or not asked)
+            expected = {best, position}
+        assert set(found) == expected
+        state = (region.radius, region._pause, region._wait, region._streak, region.exact)
+        assert state == (oracle.radius, oracle.pause, oracle.wait, oracle.streak, oracle.exact)
+        propose = region.propose(np.array(x), np.array(y), np.empty((0, 1)), np.empty((0, 1)))
+        assert (propose is not None) == (promises and not oracle.wait)
+
+
+def test_one_step_at_a_time():
+    """While a point of the region is pending, the others are of the whole space; a failed one is not asked again."""
+    policy, _ = minimized(sphere(2), 2, 10)
+    first, second = policy.ask(2)
+    x, y = policy._history()
+    assert policy._region.holds(first[None], x[np.argmax(y)])
+    assert policy._region.propose(x, y, first[None], np.empty((0, 2))) is None
+    assert policy._region.propose(x, y, np.empty((0, 2)), first[None]) is None
+    np.testing.assert_array_equal(policy._region.propose(x, y, np.empty((0, 2)), np.empty((0, 2))), first)
+    radius = policy._region.radius
+    policy.tell_failure(first)
+    assert policy._region.radius == radius / 2
+    policy.tell(second, sphere(2)(second))
+    asked = [policy.ask() for _ in range(3)]
+    assert not any(np.array_equal(first, x) for x in asked)
+
+
+def test_only_where_everything_is_learned_and_continuous():
+    integer = sb.SearchSpace({"x": sb.Real(0, 1), "n": sb.Integer(1, 4)})
+    real = sb.SearchSpace({"x": sb.Real(0, 1), "rate": sb.Real(1e-4, 1.0, log=True)})
+    box = sb.Box([[0, 1]])
+    regions = [sb.GPEI(space)._region is not None for space in (box, real, integer, sb.Grid([[0, 1]], 9))]
+    assert regions == [True, True, False, False]
+    assert sb.GPEI(box, noise=0.1)._region is None
+    assert sb.GPEI(box, sb.RBF(0.2), noise=0.1)._region is None
+    assert sb.GPPI(box)._region is None
+
+
+# ---- what it reaches
+
+
+@pytest.mark.parametrize(("d", "most"), [(2, 26), (5, 41), (10, 86)])
+def test_sphere(d, most):
+    """A quadratic function is minimised to 1e-10 of its range in about as many evaluations as it has coefficients."""
+    policy, values = minimized(sphere(d), d, most, tolerance=1e-8)
+    assert values[-1] <= 1e-8
+    np.testing.assert_array_equal(policy.best().x, policy.domain.points([policy.model.numbers[-1]])[0])
+    assert policy.best().value == values[-1] or d == 2  # where there were too few steps to know that values are exact
+
+
+@pytest.mark.parametrize("d", [2, pytest.param(5, marks=pytest.mark.slow)])
+def test_ellipsoid(d):
+    """A rotated one whose curvatures differ by a factor of a million."""
+    _, values = minimized(ellipsoid(d), d, 150, tolerance=1e-2)
+    assert values[-1] <= 1e-2  # the range is 1e8
+
+
+def test_named_parameters():
+    """On a logarithmic scale, and in units of each parameter."""
+    space = sb.SearchSpace({"rate": sb.Real(1e-5, 1.0, log=True), "width": sb.Real(-3.0, 5.0)})
+
+    def loss(setting):
+        return (math.log10(setting["rate"]) + 2.0) ** 2 + 0.1 * (setting["width"] - 1.0) ** 2
+
+    result = sb.minimize(loss, space, budget=40, progress=False)
+    assert result.best.value < 1e-8
+
+
+def test_noise_is_not_taken_for_exact_values():
+    rng = np.random.default_rng(0)
+    function = sphere(2)
+    for seed in range(5):
+        policy, values = minimized(lambda x: function(x) + 5.0 * rng.standard_normal(), 2, 60, seed, -math.inf)
+        assert not policy._region.exact
+        assert policy.best().value > min(values)
+
+
+# ---- what others see
+
+
+def test_predictions_have_all_observations():
+    policy, _ = minimized(rosenbrock, 2, 40)
+    model = policy.model
+    assert model.withheld
+    assert len(policy.observations.x) == len(set(model.numbers))
+    hidden = sorted(set(range(30)) - set(model.shown))
+    x = policy.domain.points([model.numbers[i] for i in hidden])
+    mean, std = policy.posterior(x)
+    assert np.abs(mean + np.array(model.ys)[hidden]).max() < 1e-3 * np.ptp(model.ys)
+    assert std.max() < 1e-2 * np.ptp(model.ys)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_replayed_and_restored(batch):
+    """A policy that is told the same points in the same order, as asked for, goes on alike; so does a restored one."""
+    function = sphere(2)
+    space = sb.Box([[0, 1]] * 2)
+    first, replayed, restored = (sb.GPEI(space, minimize=True) for _ in range(3))
+    for _ in range(24 // batch):
+        asked = first.ask(batch)
+        for x in asked[::-1]:  # in another order than they were asked for
+            first.tell(x, function(x))
+            replayed._tell(True, x, function(x), None)
+    restored._introduce(np.arange(first.domain.size), first.domain.points())
+    restored.restore(copied(first.state()))
+    for _, other in itertools.product(range(4), (replayed, restored)):
+        np.testing.assert_array_equal(first.ask(), other.ask())
+        first.abandon()
+        other.abandon()
