@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -223,6 +224,98 @@ class BoTorch:
         return found
 
 
+class CMAES:
+    """`CMAEvolutionStrategy` from the middle of the unit cube with a step of a quarter of it.
+
+    Where it ends, it begins again at a random point with twice the population (IPOP, Auger & Hansen 2005). Lists of
+    numbers are positions; categories are refused.
+    """
+
+    package = "cma"
+
+    def __init__(self, parameters: Parameters, seed: int) -> None:
+        self.intervals = _intervals(parameters)
+        self.parameters, self.restarts = parameters, 0
+        self.rng = np.random.default_rng([seed, 23])
+        self.told: list[tuple[float, Setting]] = []
+        self.strategy = self._strategy(np.full(len(parameters), 0.5))
+        self.asked: list[np.ndarray] = []
+        self.values: list[float] = []
+
+    def _strategy(self, start: np.ndarray) -> Any:
+        import cma
+
+        draw = self.rng.standard_normal  # not from numpy's global generator, which others use too
+        options = {"bounds": [0, 1], "verbose": -9, "verb_log": 0, "seed": np.nan, "randn": lambda *shape: draw(shape)}
+        if self.restarts:
+            options["popsize"] = self.strategy.popsize * 2
+        return cma.CMAEvolutionStrategy(start, 0.25, options)
+
+    def ask(self) -> Setting:
+        if len(self.values) == len(self.asked):
+            if self.asked:
+                self.strategy.tell(self.asked, self.values)
+            if self.strategy.stop():
+                self.restarts += 1
+                self.strategy = self._strategy(self.rng.random(len(self.parameters)))
+            self.asked, self.values = self.strategy.ask(), []
+        return _setting_at(self.asked[len(self.values)], self.parameters, self.intervals)
+
+    def tell(self, x: Setting, y: float) -> None:
+        self.values.append(y)
+        self.told.append((y, x))
+
+    def recommend(self) -> Setting:
+        return min(self.told, key=lambda each: each[0])[1]
+
+
+class TuRBO:
+    """`TRustBOEngine` with its defaults (Eriksson et al. 2019), one point at a time.
+
+    Lists of numbers are positions; categories are refused.
+    """
+
+    package = "trust-bo"
+
+    def __init__(self, parameters: Parameters, seed: int) -> None:
+        from trust_bo import Float, TRustBOEngine
+
+        self.parameters, self.intervals = parameters, _intervals(parameters)
+        space = [Float(name, 0.0, 1.0) for name in parameters]
+        self.engine = TRustBOEngine(space=space, direction="minimize", seed=seed)
+        self.told: list[tuple[float, Setting]] = []
+
+    def ask(self) -> Setting:
+        (self.asked,) = self.engine.ask(batch_size=1)
+        return _setting_at([self.asked[name] for name in self.parameters], self.parameters, self.intervals)
+
+    def tell(self, x: Setting, y: float) -> None:
+        self.engine.tell([self.asked], [{"value": y, "feasible": True}])
+        self.told.append((y, x))
+
+    def recommend(self) -> Setting:
+        return min(self.told, key=lambda each: each[0])[1]
+
+
+def _intervals(parameters: Parameters) -> list[Interval]:
+    """Return the intervals of parameters, of a list of numbers those of its positions."""
+    found = []
+    for name, each in parameters.items():
+        if isinstance(each, list) and not is_ordered(each):
+            raise ValueError(f"{name}: got categories; allowed: intervals and lists of numbers")
+        found.append(Interval(*each) if isinstance(each, tuple) else Interval(0, len(each) - 1, whole=True))
+    return found
+
+
+def _setting_at(u: Sequence[float], parameters: Parameters, intervals: Sequence[Interval]) -> Setting:
+    """Return the setting at a point of the unit cube."""
+    found = {}
+    for x, interval, (name, each) in zip(u, intervals, parameters.items(), strict=True):
+        value = interval.at(min(max(float(x), 0.0), 1.0))
+        found[name] = value if isinstance(each, tuple) else each[int(value)]
+    return found
+
+
 def _has_many_categories(each: Parameter) -> bool:
     return isinstance(each, list) and not is_ordered(each) and len(each) > 2
 
@@ -244,10 +337,12 @@ def _levels(each: Parameter) -> list[float]:
 
 
 TUNERS: dict[str, Any] = {
-    "ours": Ours, "GPSampler": GPSampler, "TPE": TPE, "BoTorch": BoTorch, "random": Random,
+    "ours": Ours, "GPSampler": GPSampler, "TPE": TPE, "BoTorch": BoTorch, "CMA-ES": CMAES, "TuRBO": TuRBO,
+    "random": Random,
 }  # fmt: skip
-PEERS = ("GPSampler", "TPE", "BoTorch", "random")
-NEEDS = {"GPSampler": ("optuna", "torch"), "TPE": ("optuna",), "BoTorch": ("botorch",)}  # modules
+PEERS = ("GPSampler", "TPE", "BoTorch", "CMA-ES", "TuRBO", "random")
+NEEDS = {"GPSampler": ("optuna", "torch"), "TPE": ("optuna",), "BoTorch": ("botorch",), "CMA-ES": ("cma",),
+         "TuRBO": ("trust_bo",)}  # modules  # fmt: skip
 
 
 def missing(tuner: str) -> str:

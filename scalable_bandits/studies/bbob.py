@@ -1,4 +1,4 @@
-"""Functions of the bbob suite with one published instance for each replicate: 5, 6, 7, ....
+"""Functions of the bbob suite with one published instance for each replicate: 5, 6, 7, ..., or others.
 
 Source: Hansen et al. 2021, and for the noise Hansen, Finck, Ros & Auger 2009. Differs from the suite in: spaces are the
 box in which the optimum is, and numbers of evaluations are small. The noisy study has noise of the suite's models in
@@ -14,8 +14,10 @@ from scalable_bandits.studies.runs import Problem, Replicate
 FIRST = 5  # instance of the first replicate
 
 
-def function(replicate: Replicate, *, function: int = 1, dimension: int = 2, model: str = "") -> Problem:
-    """Make an instance of a function, without noise or with noise of a model by name."""
-    environment = BBOB(function, dimension, FIRST + replicate.number, model=model or None, seed=replicate.seed)
+def function(
+    replicate: Replicate, *, function: int = 1, dimension: int = 2, model: str = "", first: int = FIRST
+) -> Problem:
+    """Make an instance of a function, without noise or with noise of a model by name; `first` is the first instance."""
+    environment = BBOB(function, dimension, first + replicate.number, model=model or None, seed=replicate.seed)
     space, seed = environment.space, replicate.seed
     return Problem(environment, {"GP-EI": GPEI(space, seed=seed), "random": RandomSearch(space, seed=seed)})

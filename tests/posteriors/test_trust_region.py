@@ -177,7 +177,7 @@ def test_only_where_everything_is_learned_and_continuous():
 # ---- what it reaches
 
 
-@pytest.mark.parametrize(("d", "most"), [(2, 26), (5, 41), (10, 86)])
+@pytest.mark.parametrize(("d", "most"), [(2, 26), (5, 41), pytest.param(10, 86, marks=pytest.mark.slow)])
 def test_sphere(d, most):
     """A quadratic function is minimised to 1e-10 of its range in about as many evaluations as it has coefficients."""
     policy, values = minimized(sphere(d), d, most, tolerance=1e-8)
@@ -207,8 +207,8 @@ def test_named_parameters():
 def test_noise_is_not_taken_for_exact_values():
     rng = np.random.default_rng(0)
     function = sphere(2)
-    for seed in range(5):
-        policy, values = minimized(lambda x: function(x) + 5.0 * rng.standard_normal(), 2, 60, seed, -math.inf)
+    for seed in range(3):
+        policy, values = minimized(lambda x: function(x) + 5.0 * rng.standard_normal(), 2, 40, seed, -math.inf)
         assert not policy._region.exact
         assert policy.best().value > min(values)
 

@@ -225,3 +225,45 @@ def test_tuners_minimise_and_stay_in_the_space(name):
         told.append(float(x["n_units_1"]))
         tuner.tell(x, told[-1])
     assert tuner.recommend()["n_units_1"] == min(told)
+
+
+@pytest.mark.filterwarnings("ignore")  # those of other packages
+@pytest.mark.parametrize("name", ["CMA-ES", "TuRBO"])
+def test_tuners_of_numbers(name):
+    """Intervals on their scales, whole numbers, and positions in lists; restarts of CMA-ES; categories are refused."""
+    from benchmarks.tuners import peers
+    from benchmarks.tuners.spaces import Interval
+
+    if peers.missing(name):
+        pytest.skip(f"{name} needs {peers.missing(name)}")
+    sizes = [1, 2, 4, 8]
+    parameters = {"rate": Interval(1e-4, 1.0, log=True), "depth": Interval(1, 9, whole=True), "size": sizes}
+    tuner, again = (peers.TUNERS[name](parameters, 5) for _ in range(2))
+    told = []
+    for _ in range(40):
+        x = tuner.ask()
+        assert x == again.ask()
+        assert list(x) == list(parameters)
+        assert 1e-4 <= x["rate"] <= 1.0
+        assert x["depth"] in range(1, 10)
+        assert x["size"] in sizes
+        told.append(0.0 if name == "CMA-ES" else float(x["depth"]))  # equal values end CMA-ES
+        for each in (tuner, again):
+            each.tell(x, told[-1])
+    assert tuner.recommend()["depth"] == min(told) or name == "CMA-ES"
+    with pytest.raises(ValueError, match=r"kind: got categories"):
+        peers.TUNERS[name]({"kind": ["a", "b"]}, 5)
+
+
+def test_cma_es_begins_again_with_a_larger_population():
+    from benchmarks.tuners import peers
+
+    if peers.missing("CMA-ES"):
+        pytest.skip("CMA-ES needs cma")
+    tuner = peers.CMAES({"x": (0.0, 1.0), "y": (0.0, 1.0)}, 1)
+    before = tuner.strategy.popsize
+    for _ in range(2000):
+        tuner.tell(tuner.ask(), 1.0)
+        if tuner.restarts:
+            break
+    assert tuner.strategy.popsize == 2 * before
