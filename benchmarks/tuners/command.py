@@ -99,7 +99,9 @@ def play(given: argparse.Namespace, folder: Path, say: Console) -> int:
         played = [task for task in every if not problems.missing(task)]
         evaluations = QUICK if given.quick else None
         for task, run in runs.play_missing(folder, name, played, tuner, keywords, evaluations):
-            if isinstance(run, Exception):
+            if isinstance(run, peers.NotItsKind):
+                say.print(f"{name} {task.file} is left out: {run}", markup=False)
+            elif isinstance(run, Exception):
                 failed += 1
                 say.print(f"{name} {task.file}: {type(run).__name__}: {run}", markup=False)
             else:
@@ -125,7 +127,9 @@ def play_study(study: Study, given: argparse.Namespace, folder: Path, say: Conso
                 what = f"{name} {study.name}, {task.label}, replicate {task.replicate}"
                 if isinstance(line, DataMissing):
                     raise line
-                if isinstance(line, Exception):
+                if isinstance(line, peers.NotItsKind):
+                    say.print(f"{what} is left out: {line}", markup=False)
+                elif isinstance(line, Exception):
                     failed += 1
                     say.print(f"{what}: {type(line).__name__}: {line}", markup=False)
                 else:

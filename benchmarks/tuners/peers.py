@@ -20,6 +20,10 @@ FIRST = 10  # Sobol points of BoTorch, as many as Optuna's GPSampler has random 
 SHORT = 20  # values of a range that BoTorch is given one by one
 
 
+class NotItsKind(ValueError):
+    """A tuner does not take parameters of some kind."""
+
+
 class Tuner(Protocol):
     """What is asked for settings and told their values."""
 
@@ -302,7 +306,7 @@ def _intervals(parameters: Parameters) -> list[Interval]:
     found = []
     for name, each in parameters.items():
         if isinstance(each, list) and not is_ordered(each):
-            raise ValueError(f"{name}: got categories; allowed: intervals and lists of numbers")
+            raise NotItsKind(f"{name}: got categories; allowed: intervals and lists of numbers")
         found.append(Interval(*each) if isinstance(each, tuple) else Interval(0, len(each) - 1, whole=True))
     return found
 

@@ -251,7 +251,7 @@ def test_tuners_of_numbers(name):
         for each in (tuner, again):
             each.tell(x, told[-1])
     assert tuner.recommend()["depth"] == min(told) or name == "CMA-ES"
-    with pytest.raises(ValueError, match=r"kind: got categories"):
+    with pytest.raises(peers.NotItsKind, match=r"kind: got categories"):
         peers.TUNERS[name]({"kind": ["a", "b"]}, 5)
 
 
@@ -267,3 +267,17 @@ def test_cma_es_begins_again_with_a_larger_population():
         if tuner.restarts:
             break
     assert tuner.strategy.popsize == 2 * before
+
+
+def test_problems_that_a_tuner_does_not_take_are_left_out(walk, monkeypatch, capsys):
+    from benchmarks.tuners import command, peers
+    from benchmarks.tuners.problems import Task
+
+    def refuses(parameters, seed):
+        raise peers.NotItsKind("kind: got categories")
+
+    monkeypatch.setitem(peers.TUNERS, "walk", refuses)
+    monkeypatch.setattr(command, "quick_tasks", lambda: iter([Task("branin", 0, 2, 5)]))
+    monkeypatch.setattr(command, "QUICK_STUDY", "")
+    assert command.main(["--quick", "--tuners", "walk"]) == 0
+    assert "walk branin-i05.json is left out: kind: got categories" in capsys.readouterr().err
