@@ -133,7 +133,7 @@ def predicted(quick: bool) -> Iterator[Prediction]:
     """All kinds, one after the other; few of them if quick."""
     for kind in ("dense",) if quick else KINDS:
         yield from of_runs(kind, quick)
-    for case in () if quick else ("priors", "tiles", "cells"):
+    for case in ("priors",) if quick else ("priors", "tiles", "cells"):
         yield from of_rounds(case, quick)
 
 

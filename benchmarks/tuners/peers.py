@@ -35,14 +35,27 @@ class Tuner(Protocol):
     def recommend(self) -> Setting: ...
 
 
-class Random:
+class _Remembering:
+    """What recommends the best measured setting."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[float, Setting]] = []
+
+    def tell(self, x: Setting, y: float) -> None:
+        self.told.append((y, x))
+
+    def recommend(self) -> Setting:
+        return min(self.told, key=lambda each: each[0])[1]
+
+
+class Random(_Remembering):
     """Independent uniform settings."""
 
     package = "numpy"
 
     def __init__(self, parameters: Parameters, seed: int) -> None:
+        super().__init__()
         self.parameters, self.rng = parameters, np.random.default_rng([seed, 21])
-        self.told: list[tuple[float, Setting]] = []
 
     def ask(self) -> Setting:
         return {
@@ -51,12 +64,6 @@ class Random:
             else each[self.rng.integers(len(each))]
             for name, each in self.parameters.items()
         }
-
-    def tell(self, x: Setting, y: float) -> None:
-        self.told.append((y, x))
-
-    def recommend(self) -> Setting:
-        return min(self.told, key=lambda each: each[0])[1]
 
 
 class _Optuna:
@@ -228,7 +235,7 @@ class BoTorch:
         return found
 
 
-class CMAES:
+class CMAES(_Remembering):
     """`CMAEvolutionStrategy` from the middle of the unit cube with a step of a quarter of it.
 
     Where it ends, it begins again at a random point with twice the population (IPOP, Auger & Hansen 2005). Lists of
@@ -238,10 +245,10 @@ class CMAES:
     package = "cma"
 
     def __init__(self, parameters: Parameters, seed: int) -> None:
+        super().__init__()
         self.intervals = _intervals(parameters)
         self.parameters, self.restarts = parameters, 0
         self.rng = np.random.default_rng([seed, 23])
-        self.told: list[tuple[float, Setting]] = []
         self.strategy = self._strategy(np.full(len(parameters), 0.5))
         self.asked: list[np.ndarray] = []
         self.values: list[float] = []
@@ -267,13 +274,10 @@ class CMAES:
 
     def tell(self, x: Setting, y: float) -> None:
         self.values.append(y)
-        self.told.append((y, x))
-
-    def recommend(self) -> Setting:
-        return min(self.told, key=lambda each: each[0])[1]
+        super().tell(x, y)
 
 
-class TuRBO:
+class TuRBO(_Remembering):
     """`TRustBOEngine` with its defaults (Eriksson et al. 2019), one point at a time.
 
     Lists of numbers are positions; categories are refused.
@@ -284,10 +288,10 @@ class TuRBO:
     def __init__(self, parameters: Parameters, seed: int) -> None:
         from trust_bo import Float, TRustBOEngine
 
+        super().__init__()
         self.parameters, self.intervals = parameters, _intervals(parameters)
         space = [Float(name, 0.0, 1.0) for name in parameters]
         self.engine = TRustBOEngine(space=space, direction="minimize", seed=seed)
-        self.told: list[tuple[float, Setting]] = []
 
     def ask(self) -> Setting:
         (self.asked,) = self.engine.ask(batch_size=1)
@@ -295,10 +299,7 @@ class TuRBO:
 
     def tell(self, x: Setting, y: float) -> None:
         self.engine.tell([self.asked], [{"value": y, "feasible": True}])
-        self.told.append((y, x))
-
-    def recommend(self) -> Setting:
-        return min(self.told, key=lambda each: each[0])[1]
+        super().tell(x, y)
 
 
 def _intervals(parameters: Parameters) -> list[Interval]:
