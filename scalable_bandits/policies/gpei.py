@@ -102,13 +102,14 @@ class GPEI(GaussianProcessPolicy):
         return self.domain.coordinates(self.model.numbers), np.array(self.model.ys)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
-        if self._region is None:
+        asked, self._asked = self._asked, True
+        if self._region is None or not (asked or y > self._largest):  # of points only told, new best ones matter to it
             super().learn(candidate, y, noise_variance)
         else:
             model, (x, ys) = self.model, self._history()
             assert isinstance(model, LearnedModel)
             x = np.concatenate([x, self.domain.coordinates([candidate])])
-            shown = self._region.observe(x, np.append(ys, y), self._asked)
+            shown = self._region.observe(x, np.append(ys, y), asked)
             model.add(candidate, y, noise_variance)
             model.show(shown)
         self._largest = max(self._largest, y)

@@ -137,7 +137,8 @@ def test_turns(events):
             expected = {int(np.argmax(y))} if oracle.step(gain, 1.0, distance) else set()
             expected |= {position} if distance >= 0.01 else set()
         else:
-            oracle.elsewhere(gain, distance, promises or not asked)
+            if asked or gain > 0.0:
+                oracle.elsewhere(gain, distance, promises)
             expected = {best, position}
         assert set(found) == expected
         state = (region.radius, region._pause, region._wait, region._streak, region.exact)
@@ -245,3 +246,23 @@ def test_replayed_and_restored(batch):
         np.testing.assert_array_equal(first.ask(), other.ask())
         first.abandon()
         other.abandon()
+
+
+def test_what_a_simulation_plays_was_asked_for():
+    """Whatever was told before: steps are taken note of."""
+    function, policy = sphere(2), sb.GPEI(sb.Box([[0, 1]] * 2), minimize=True)
+    x = np.random.default_rng(0).random((12, 2))
+    policy.tell(x, [function(each) for each in x])
+    for _ in range(3):
+        candidate = policy.propose()
+        policy.observe(candidate, function(policy.domain.points([candidate])[0]))
+    assert policy._region._streak
+
+
+def test_predictions_know_where_the_function_failed():
+    """Also where steps are not shown: a failed point is as bad as the worst value."""
+    policy, _ = minimized(rosenbrock, 2, 40)
+    assert policy.model.withheld
+    far = np.array([0.03, 0.97])
+    policy.tell_failure(far)
+    assert policy.posterior(far)[0] > 0.2 * -min(policy.model.ys)

@@ -7,8 +7,8 @@ at milestones, where n has grown by a tenth; in between, observations are transf
 learned depends on the observations and their order alone, not on when it is asked for: fits start from the last
 milestone, and milestones also from the standard values (beyond 200 where n has doubled).
 
-A policy that refines its best point by steps of a trust region (`trust_region.py`) shows some of these observations to
-this model only in predictions: fits and searches are those of the others.
+Where a policy refines its best point by steps of a trust region (`trust_region.py`), predictions have all observations,
+fits and searches only those that it shows to them.
 
 Repeated measurements count: their scatter around the averages of their points is a factor of the likelihood, from which
 the noise is learned, also that of exact values (`posteriors/collapsed.py`). Where values are exact beyond doubt, a
@@ -139,7 +139,6 @@ class LearnedModel(Model):
         self.variances: list[float] = []
         self.shown: list[int] = []
         self.failed: list[int] = []
-        self._everything: Regression | None = None  # posterior of all observations, where some were not shown
         self._milestone: Fit | None = None
         self._announced = False  # that the model is approximate
         self._clear()
@@ -150,6 +149,7 @@ class LearnedModel(Model):
         self._transform = standardized(np.zeros(1))
         self._noise = NOISE.median if isinstance(NOISE.median, float) else 0.0
         self._built = -1  # number of observations in the engine that was made last, with those added since
+        self._everything: Regression | None = None  # posterior of all observations, where some were not shown
         self._uncertainty: Uncertainty | None = None  # uncertainty given the present observations; None until needed
 
     # ---- the prior
@@ -185,7 +185,7 @@ class LearnedModel(Model):
 
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
         self.add(candidate, y, noise_variance)
-        self.show([len(self.ys) - 1])
+        self.shown.append(len(self.ys) - 1)
 
     def show(self, positions: Sequence[int]) -> None:
         """Give searches and fits the observations at some positions, those that they do not have yet."""
@@ -205,7 +205,7 @@ class LearnedModel(Model):
     def fail(self, candidate: int) -> None:
         """Add a point, by number, at which the function failed: the engine sees the worst value there."""
         self.failed.append(candidate)
-        self._built = -1
+        self._built, self._everything = -1, None
 
     def extended(self, domain: Domain) -> LearnedModel:
         grown = self._on(domain)
@@ -301,15 +301,20 @@ class LearnedModel(Model):
             self._noise = self.variances[-1] / self._transform.scale**2 if self.known_noise else values.pop()
             self._kernel, self._mean = self.prior.kernel.with_hyperparameters(values), fit.mean
         self._built, self._uncertainty = len(self.shown), None
-        self.observations = CollapsedObservations()
-        for position in self._modelled(count):
-            self.observations.add(*self._scaled(position))
+        self.observations = self._gathered(self._modelled(count), count)
+        return count
+
+    def _gathered(self, positions: Sequence[int], count: int) -> CollapsedObservations:
+        """Return the observations at some positions, with the worst of the first `count` values where it failed."""
+        found = CollapsedObservations()
+        for position in positions:
+            found.add(*self._scaled(position))
         if self.failed:
             first = [self.ys[i] for i in self.shown[: count or None]]  # all, if there was no fit
             worst = float(self._transform(np.array([min(first)]))[0]) if first else 0.0
             for point in self.failed:
-                self.observations.add(point, worst, FAILURE_NOISE)
-        return count
+                found.add(point, worst, FAILURE_NOISE)
+        return found
 
     def _scaled(self, i: int) -> tuple[int, float, float]:
         """Return point, z and noise variance in squared units of z of the observation at a position."""
@@ -413,12 +418,11 @@ class LearnedModel(Model):
 
     def likely(self) -> Indices:
         """Return the numbers (k,) of the distinct points with the best values, best first; all if they are few."""
-        n = len(self.shown)
-        if n < MANY and n == len(self.ys):
-            return super().likely()
-        order = [self.shown[i] for i in np.argsort(-self._values(n), kind="stable")]
-        some = list(dict.fromkeys(self.numbers[i] for i in (order if n < MANY else order[: 4 * MOST_LIKELY])))
-        return np.array(some if n < MANY else some[:MOST_LIKELY], dtype=np.int64)
+        numbers = np.array(self.numbers, dtype=np.int64)[self.shown]
+        if len(numbers) < MANY:
+            return np.unique(numbers)
+        best = np.argsort(-self._values(len(numbers)), kind="stable")[: 4 * MOST_LIKELY]
+        return np.array(list(dict.fromkeys(numbers[best].tolist()))[:MOST_LIKELY], dtype=np.int64)
 
     def in_units(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
         std, inverse = np.sqrt(variance), self.transform.inverse
@@ -451,10 +455,9 @@ class LearnedModel(Model):
             return super().deviation(points)
         self._learn()
         if self._everything is None:
-            found = CollapsedObservations()
-            for position in self._within_reach(range(len(self.ys))):
-                found.add(*self._scaled(position))
-            numbers, averages, variances = found.collapsed()
+            count = 0 if self._milestone is None else self._milestone.observations
+            every = self._gathered(self._within_reach(range(len(self.ys))), count)
+            numbers, averages, variances = every.collapsed()
             x = self.domain.coordinates(numbers)
             self._everything = Regression(self._kernel, x, variances, averages - self.prior_mean(x))
         return self._everything.predict(points)

@@ -9,8 +9,9 @@
              are those of the whole space first
 
 Distances are the largest ones along a coordinate, as shares of the space's sides. The radius is as at first when a
-point of the whole space is the best one and far away. What the region does follows from the observations and their
-order: a point of the whole space that is in the region, where a gain is predicted, is a step as well.
+point of the whole space is the best one and far away. What the region does follows from the observations, their order,
+and which of them were asked for: a point of the whole space that is in the region, where a gain is predicted, is a step
+as well; one that was only told is none, and does not count in turns.
 
 Of steps shorter than a hundredth of the sides, the model of the whole space has only the points that were the best ones
 when the next step did not gain. Else it would see ever more points around one place, and search there too. Where steps
@@ -156,14 +157,14 @@ class TrustRegion(Stateful):
         best = int(np.argmax(y[:earlier]))
         gain, distance = float(y[-1] - y[best]), float(self._distances(x[-1:], x[best])[0])
         predicted = -math.inf
-        if asked and distance <= self.radius * (1.0 + 1e-9):
+        if asked and self.holds(x[-1:], x[best]):
             predicted = self._fitted(x[:-1], y[:-1]).gain(x[-1])
         if predicted < _least(y[:-1]):
             if gain > 0.0:
                 self._pause, self._wait = 1, 0
                 if distance > FAR * self.radius:
                     self.radius = RADIUS
-            elif self._wait:
+            elif asked and self._wait:
                 self._wait -= 1
             elif asked and self._offer(x[:-1], y[:-1]) is None:  # it was the region's turn
                 self._wait = self._pause = PATIENCE
