@@ -24,9 +24,9 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.tuners import lines, peers, report
 from benchmarks.tuners.command import show
+from benchmarks.tuners.intervals import Parameters, Setting
 from benchmarks.tuners.lines import Key, Line
 from benchmarks.tuners.report import Sheet
-from benchmarks.tuners.spaces import Parameters, Setting
 from benchmarks.tuners.standings import Score
 from scalable_bandits.environments.published.hpo import HPOLib, HPOTable, NASBench201
 from scalable_bandits.environments.sensors import DataMissing
@@ -208,8 +208,8 @@ MADE: Mapping[str, Callable[[np.random.Generator], Function]] = {
 class Without(peers.Random):
     """Random settings, none of them twice as long as others are found."""
 
-    def __init__(self, parameters: Parameters, seed: int) -> None:
-        super().__init__(parameters, seed)
+    def __init__(self, parameters: Parameters, seed: int, budget: int = 0) -> None:
+        super().__init__(parameters, seed, budget)
         self._seen: set[tuple[Any, ...]] = set()
 
     def ask(self) -> Setting:

@@ -15,6 +15,7 @@ from rich.console import Console
 from threadpoolctl import threadpool_limits
 
 from benchmarks.tuners import lines, peers, problems, report, runs, standings, studies
+from benchmarks.tuners.peers import apart
 from benchmarks.tuners.problems import REPORTED_ON, TABLES, TUNED_ON, Task
 from scalable_bandits.environments.sensors import DataMissing
 from scalable_bandits.studies import Study
@@ -22,11 +23,11 @@ from scalable_bandits.studies import Study
 DESCRIPTION = """Play this package's default tuner, other packages' and random search on published problems.
 
 60 evaluations of 14 bbob functions in 2 and 5 dimensions, without and with noise, and 100 of two tables of HPOLib; five
-instances or seeds each (BoTorch: one). With --study: 500 evaluations (BoTorch: 100) of the problems of studies, with
-their seeds and noise. Runs are kept, and a run that is kept is not played again. One thread.
+instances or seeds each (slow ones: one). With --study: 500 evaluations (slow ones: 100) of the problems of studies,
+with their seeds and noise. Runs are kept, and a run that is kept is not played again. One thread.
 """
 INSTANCES = (5, 6, 7, 8, 9)
-FEWER = {"BoTorch": (5,)}  # instances of a tuner that is slow, where none are chosen
+FEWER = dict.fromkeys(studies.SLOW, (5,))  # instances of a tuner that is slow, where none are chosen
 QUICK, QUICK_STUDY = 12, "hpolib-short"  # evaluations of a quick run, and the study of which it plays a task
 
 
@@ -36,6 +37,8 @@ def parser() -> argparse.ArgumentParser:
     add = made.add_argument
     add("--tuners", nargs="+", choices=peers.TUNERS, default=["ours", *peers.PEERS], metavar="TUNER",
         help="which are played, of " + ", ".join(peers.TUNERS) + "; the tables show all peers' kept runs")  # fmt: skip
+    add("--install", nargs="+", choices=peers.PEERS, default=[], metavar="TUNER",
+        help="make an environment for each of these, with all that it needs, and play nothing")  # fmt: skip
     add("--problems", nargs="+", choices=["bbob", *TABLES], default=["bbob", *TABLES], metavar="PROBLEM",
         help="which of bbob, " + ", ".join(TABLES))  # fmt: skip
     add("--functions", nargs="+", type=int, default=[*TUNED_ON, *REPORTED_ON], help="numbers of bbob functions")
@@ -45,8 +48,8 @@ def parser() -> argparse.ArgumentParser:
     add("--runs", type=Path, default=runs.default_folder(), metavar="FOLDER", help="folder of kept runs (%(default)s)")
     add("--study", nargs="+", default=[], metavar="NAME", help="named studies or study files, played instead")
     add("--cases", nargs="+", metavar="CASE", help="of the studies; all if not given")
-    add("--replicates", type=int, help="of each case; 20 if not given (GPSampler: 5, BoTorch: 2)")
-    add("--evaluations", type=int, help="of a run of a study; 500 if not given (BoTorch: 100)")
+    add("--replicates", type=int, help="of each case; 20 if not given (GPSampler: 5, slow ones: 2)")
+    add("--evaluations", type=int, help="of a run of a study; 500 if not given (slow ones: 100)")
     add("--results", type=Path, default=lines.FOLDER, metavar="FOLDER",
         help="folder of kept results of studies (%(default)s)")  # fmt: skip
     add("--name", default="ours", help="name under which runs of `ours` are kept and compared (%(default)s)")
@@ -80,10 +83,10 @@ def quick_tasks() -> Iterator[Task]:
 
 
 def available(given: argparse.Namespace, say: Console) -> Iterator[str]:
-    """Yield the chosen tuners whose package is installed."""
+    """Yield the chosen tuners that are installed."""
     for tuner in given.tuners:
-        if peers.missing(tuner):
-            say.print(f"{tuner} is left out: {peers.missing(tuner)} is not installed")
+        if apart.is_missing(tuner):
+            say.print(f"{tuner} is left out: it is not installed; --install {tuner} makes an environment for it")
         else:
             yield tuner
 
@@ -182,6 +185,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     warnings.filterwarnings("ignore")  # the peers'
     numba.set_num_threads(1)
     say = Console(stderr=True, soft_wrap=True, highlight=False)
+    for tuner in given.install:
+        say.print(f"{tuner}: {apart.install(tuner)}")
+    if given.install:
+        return 0
     chosen_studies = [Study.load(name) for name in given.study]
     with tempfile.TemporaryDirectory() as temporary, threadpool_limits(1):
         quick = Path(temporary) if given.quick else None

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import scalable_bandits as sb
-from benchmarks.tuners.spaces import Parameters
-from scalable_bandits.spaces import Space
+from benchmarks.tuners.intervals import Parameters
+
+if TYPE_CHECKING:
+    from scalable_bandits.spaces import Space
 
 
 def space_of(parameters: Parameters | Space) -> Space:
     """Make the space: intervals are `Real`, lists are taken as they are. A space is returned as it is."""
+    import scalable_bandits as sb  # not above: peers are imported where it is not installed
+    from scalable_bandits.spaces import Space
+
     if isinstance(parameters, Space):
         return parameters
     return sb.SearchSpace({n: sb.Real(*each) if isinstance(each, tuple) else each for n, each in parameters.items()})
@@ -23,17 +27,21 @@ class Ours:
     ----------
     parameters
         Parameters of the problem, or a space of the package.
-    seed
-        Seed of the policy.
+    seed, budget
+        Seed of the policy; number of evaluations, which it does not know.
     policy
         Name of the policy's class.
     keywords
         Further arguments of the policy.
     """
 
-    package = "scalable_bandits"
+    requirements = modules = ("scalable_bandits",)
 
-    def __init__(self, parameters: Parameters | Space, seed: int, policy: str = "GPEI", **keywords: Any) -> None:
+    def __init__(
+        self, parameters: Parameters | Space, seed: int, budget: int = 0, policy: str = "GPEI", **keywords: Any
+    ) -> None:
+        import scalable_bandits as sb
+
         self.policy = getattr(sb, policy)(space_of(parameters), seed=seed, **keywords)
 
     def ask(self) -> Any:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.tuners.spaces import Parameters, Setting
+from benchmarks.tuners.intervals import Parameters, Setting
 from scalable_bandits.environments import Environment
 from scalable_bandits.environments.published.bbob import BBOB
 from scalable_bandits.environments.published.hpo import HPOLib

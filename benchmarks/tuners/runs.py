@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import os
 import platform
-import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.tuners import peers
+from benchmarks.tuners.clock import Clock
+from benchmarks.tuners.intervals import Setting
+from benchmarks.tuners.peers import apart
 from benchmarks.tuners.problems import EVALUATIONS, Problem, Task, noise_at, problem
-from benchmarks.tuners.spaces import Setting
 
 Run = dict[str, Any]
 Make = Callable[..., Any]  # a tuner of parameters and seed
@@ -29,15 +29,8 @@ def default_folder() -> Path:
 def play(make: Make, task: Task, made: Problem, evaluations: int) -> Run:
     """Play one run; CPU seconds are of the tuner's making, asks, tells and recommendation, not of evaluations."""
     names = list(made.parameters)
-    cpu = wall = 0.0
-
-    def timed(step: Callable[..., Any], *arguments: Any) -> Any:
-        nonlocal cpu, wall
-        started, began = time.process_time(), time.perf_counter()
-        result = step(*arguments)
-        cpu, wall = cpu + time.process_time() - started, wall + time.perf_counter() - began
-        return result
-
+    clock = Clock()
+    timed = clock.timed
     tuner = timed(make, made.parameters, task.instance)
     run: Run = {**task._asdict(), "parameters": names, "noise": made.noise, "optimum": made.optimum}
     run |= {"evaluations": evaluations, "x": [], "y": [], "value": []}
@@ -50,7 +43,7 @@ def play(make: Make, task: Task, made: Problem, evaluations: int) -> Run:
             run[key].append(each)
     recommended = timed(tuner.recommend)
     run |= {"recommended": _plain(recommended, names), "recommended_value": made.value(recommended)}
-    return run | {"cpu_seconds": cpu, "wall_seconds": wall}
+    return run | {"cpu_seconds": clock.cpu, "wall_seconds": clock.wall}
 
 
 def _plain(x: Setting, names: list[str]) -> list[Any]:
@@ -90,11 +83,11 @@ def play_missing(
 
     The first task of a kind is played twice, the first time shortly, so that imports and compilation are not counted.
     """
-    kind, keywords = peers.TUNERS[tuner], keywords or {}
+    keywords = keywords or {}
     warm: set[str] = set()  # kinds of problems
 
     def make(parameters: Any, seed: int) -> Any:
-        return kind(parameters, seed, **keywords)
+        return apart.make(tuner, parameters, seed, budget, keywords)
 
     for task in tasks:
         kept = path_of(folder, name, task)
@@ -103,15 +96,15 @@ def play_missing(
                 yield task, ValueError(f"--keywords: got {keywords}; the kept run had {given}: give another --name")
             continue
         try:
-            made = problem(task)
+            made, budget = problem(task), evaluations or EVALUATIONS[task.kind]
             if task.kind not in warm:
                 play(make, task, made, EVALUATIONS["branin"])
                 warm.add(task.kind)
-            run = play(make, task, made, evaluations or EVALUATIONS[task.kind])
+            run = play(make, task, made, budget)
         except Exception as error:  # another package's, of any kind
             yield task, error
             continue
-        made_by = {"tuner": tuner, "name": name, "version": peers.version(tuner), "keywords": keywords}
+        made_by = {"tuner": tuner, "name": name, "version": apart.version(tuner), "keywords": keywords}
         run = {**made_by, "python": platform.python_version(), **run}
         keep(folder, name, task, run)
         yield task, run

@@ -7,15 +7,16 @@ number of the evaluation. Values are larger where they are better; tuners are to
 from __future__ import annotations
 
 import platform
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.tuners import lines, peers
+from benchmarks.tuners import lines
+from benchmarks.tuners.clock import Clock
 from benchmarks.tuners.lines import Key, Line
+from benchmarks.tuners.peers import apart
 from benchmarks.tuners.problems import GROUPS, TIE
 from benchmarks.tuners.spaces import PeerSpace
 from scalable_bandits.environments import Environment
@@ -24,8 +25,9 @@ from scalable_bandits.studies import Study, layout
 from scalable_bandits.studies.growth import shown_value
 
 CHECKPOINTS = (100, 500)  # numbers of evaluations after which a tuner is asked for its recommendation
-EVALUATIONS = {"BoTorch": 100}  # of a run; 500 for all others
-REPLICATES = {"GPSampler": 5, "BoTorch": 2}  # 20 for all others
+SLOW = ("BoTorch", "HEBO", "SMAC", "Vizier", "Ax")
+EVALUATIONS = dict.fromkeys(SLOW, 100)  # of a run; 500 for all others
+REPLICATES = {"GPSampler": 5, **dict.fromkeys(SLOW, 2)}  # 20 for all others
 WARM_UP = 12  # evaluations of a run that is not kept
 PROBED = 256  # points at which it is seen whether observations have noise
 
@@ -119,19 +121,6 @@ def groups_of(environment: Environment, values: Mapping[str, Any]) -> list[str]:
     return [shown_value(axis, value) for axis, value in values.items()]
 
 
-class _Clock:
-    """CPU and wall seconds of the steps of a tuner."""
-
-    def __init__(self) -> None:
-        self.cpu = self.wall = 0.0
-
-    def timed(self, step: Callable[..., Any], *arguments: Any) -> Any:
-        started, began = time.process_time(), time.perf_counter()
-        result = step(*arguments)
-        self.cpu, self.wall = self.cpu + time.process_time() - started, self.wall + time.perf_counter() - began
-        return result
-
-
 def play(make: Callable[[int], Any], environment: Environment, seed: int, checkpoints: Sequence[int],
          point: Callable[[Any], Any]) -> list[Line]:  # fmt: skip
     """Play a run up to the last checkpoint, and return what is kept of each.
@@ -156,7 +145,7 @@ def play(make: Callable[[int], Any], environment: Environment, seed: int, checkp
         "recommended_value", its f; "best_value", the largest f of the measured points; "best_measured_value", f where
         the largest value was observed; "cpu_seconds" and "wall_seconds" of the tuner so far, without evaluations.
     """
-    clock, kept = _Clock(), []
+    clock, kept = Clock(), []
     best, top = -np.inf, (-np.inf, -np.inf)  # of f; of what is observed, with the f of the point
     tuner = clock.timed(make, seed)
     for t in range(1, max(checkpoints) + 1):
@@ -210,7 +199,7 @@ def run(
         given, point = seen.parameters, seen.point
 
     def make(seed: int) -> Any:
-        return peers.TUNERS[tuner](given, seed, **(keywords or {}))
+        return apart.make(tuner, given, seed, evaluations, keywords or {})
 
     kind = _kind_of(environment)
     if warm is not None and kind not in warm:
@@ -220,7 +209,7 @@ def run(
     return {
         "study": task.study.name, "case": task.label, "values": dict(task.values), "replicate": task.replicate,
         "groups": groups_of(environment, task.values), "seed": task.seed, "tuner": tuner,
-        "version": peers.version(tuner), "python": platform.python_version(), "keywords": dict(keywords or {}),
+        "version": apart.version(tuner), "python": platform.python_version(), "keywords": dict(keywords or {}),
         "evaluations": evaluations, "noisy": is_noisy(environment),
         "tie": TIE if isinstance(environment, BBOB) else 0.0, "optimum": environment.optimum(),
         "checkpoints": play(make, environment, task.seed, marks, point),

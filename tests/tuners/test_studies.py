@@ -51,10 +51,10 @@ def study(monkeypatch):
 class Counted:
     """A tuner of the box that asks for a = 0, ..., 9, 0, ... and recommends the first."""
 
-    package = "numpy"
+    requirements = modules = ("numpy",)
     played = 0
 
-    def __init__(self, parameters, seed):
+    def __init__(self, parameters, seed, budget=0):
         assert list(parameters) == ["a", "b"]
         type(self).played += 1
         self.told = []
@@ -125,8 +125,8 @@ def test_checkpoints_change_nothing(name, case, study, counted):
     from benchmarks.tuners import peers, studies
     from benchmarks.tuners.spaces import PeerSpace
 
-    if peers.missing(name):
-        pytest.skip(f"{name} needs {peers.missing(name)}")
+    if not peers.is_here(name):
+        pytest.skip(f"{name} is not installed")
     environment = next(studies.tasks_of(study, 1, [case])).environment()
     given = SPACE if name == "ours" else PeerSpace(SPACE).parameters
     found = []
@@ -134,7 +134,7 @@ def test_checkpoints_change_nothing(name, case, study, counted):
         asked = []
 
         def make(seed, asked=asked):
-            tuner = peers.TUNERS[name](given, seed)
+            tuner = peers.TUNERS[name](given, seed, 12)
             plain = tuner.ask
             tuner.ask = lambda: asked.append(plain()) or asked[-1]
             return tuner
@@ -179,7 +179,7 @@ def test_a_run_that_fails_is_not_kept(study, monkeypatch, tmp_path):
     from benchmarks.tuners import lines, peers
     from benchmarks.tuners.studies import play_missing, tasks_of
 
-    monkeypatch.setitem(peers.TUNERS, "broken", lambda parameters, seed: 1 / 0)
+    monkeypatch.setitem(peers.TUNERS, "broken", lambda parameters, seed, budget: 1 / 0)
     found = [run for _, run in play_missing(tmp_path, "b", tasks_of(study, 1), "broken", 4)]
     assert [type(run) for run in found] == [ZeroDivisionError] * 4
     assert lines.load(tmp_path, "bowls", "b") == {}
@@ -243,7 +243,7 @@ def test_functions_of_bbob_have_groups_and_near_ties():
 
 
 def test_intervals():
-    from benchmarks.tuners.spaces import Interval
+    from benchmarks.tuners.intervals import Interval
 
     plain, log, whole = Interval(2.0, 3.0), Interval(1e-4, 1.0, log=True), Interval(1, 9, whole=True)
     assert (plain.at(0.25), plain.place(2.25)) == (2.25, 0.25)
@@ -258,7 +258,8 @@ def test_intervals():
 
 
 def test_peers_see_the_parameters_of_a_search_space():
-    from benchmarks.tuners.spaces import Interval, PeerSpace
+    from benchmarks.tuners.intervals import Interval
+    from benchmarks.tuners.spaces import PeerSpace
 
     space = sb.SearchSpace({
         "rate": sb.Real(1e-4, 1.0, log=True), "depth": sb.Integer(1, 9), "width": [16, 32, 64],
@@ -282,7 +283,8 @@ def test_peers_see_the_parameters_of_a_search_space():
 
 
 def test_the_nearest_listed_setting_is_measured():
-    from benchmarks.tuners.spaces import Interval, PeerSpace
+    from benchmarks.tuners.intervals import Interval
+    from benchmarks.tuners.spaces import PeerSpace
 
     parameters = {"rate": sb.Real(1e-4, 1.0, log=True), "kind": ["a", "b", "c"], "depth": sb.Integer(0, 10)}
     rows = [(1e-4, "a", 0), (1e-2, "c", 5), (1.0, "a", 10), (0.5, "b", 9)]
@@ -301,7 +303,8 @@ def test_the_nearest_listed_setting_is_measured():
 
 
 def test_boxes_and_points_have_coordinates():
-    from benchmarks.tuners.spaces import Interval, PeerSpace
+    from benchmarks.tuners.intervals import Interval
+    from benchmarks.tuners.spaces import PeerSpace
 
     box = PeerSpace(sb.Box([[0.0, 1.0], [2.0, 5.0]]))
     assert dict(box.parameters) == {"x0": Interval(0.0, 1.0), "x1": Interval(2.0, 5.0)}

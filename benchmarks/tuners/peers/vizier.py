@@ -1,0 +1,58 @@
+"""Vizier's default (Song et al. 2024)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.tuners.intervals import Parameters, Setting
+from benchmarks.tuners.peers.base import Remembering, interval_of, setting_of
+
+
+class Vizier(Remembering):
+    """`VizierGPUCBPEBandit` with its defaults, which is what its service takes, one suggestion at a time."""
+
+    requirements = ("google-vizier-dev[jax]",)  # releases without dev are older
+    modules = ("vizier", "jax")
+
+    def __init__(self, parameters: Parameters, seed: int, budget: int) -> None:
+        import jax
+
+        jax.config.update("jax_enable_x64", True)  # else suggestions are empty
+        from vizier import pyvizier as vz
+        from vizier._src.algorithms.designers.gp_ucb_pe import VizierGPUCBPEBandit
+
+        super().__init__()
+        self.parameters, self.number = parameters, 0
+        problem = vz.ProblemStatement()
+        for name, each in parameters.items():
+            self._add(problem.search_space.root, name, each)
+        problem.metric_information.append(vz.MetricInformation("y", goal=vz.ObjectiveMetricGoal.MINIMIZE))
+        self.designer = VizierGPUCBPEBandit(problem, rng=jax.random.PRNGKey(seed % 2**31))
+
+    @staticmethod
+    def _add(root: Any, name: str, each: Any) -> None:
+        from vizier import pyvizier as vz
+
+        interval = interval_of(each)
+        if interval is None:
+            root.add_categorical_param(name, each)
+            return
+        low, high, log, whole = interval
+        scale = vz.ScaleType.LOG if log else vz.ScaleType.LINEAR
+        if whole:
+            root.add_int_param(name, int(low), int(high), scale_type=scale)
+        else:
+            root.add_float_param(name, low, high, scale_type=scale)
+
+    def ask(self) -> Setting:
+        self.number += 1
+        self.asked = self.designer.suggest(1)[0].to_trial(self.number)
+        return setting_of(self.parameters, {name: each.value for name, each in self.asked.parameters.items()})
+
+    def tell(self, x: Setting, y: float) -> None:
+        from vizier import algorithms
+        from vizier import pyvizier as vz
+
+        self.asked.complete(vz.Measurement({"y": y}))
+        self.designer.update(algorithms.CompletedTrials([self.asked]), algorithms.ActiveTrials())
+        super().tell(x, y)
