@@ -218,11 +218,11 @@ def test_noise_is_not_taken_for_exact_values():
 
 
 def test_predictions_have_all_observations():
-    policy, _ = minimized(rosenbrock, 2, 40)
+    policy, _ = minimized(rosenbrock, 2, 60)
     model = policy.model
     assert model.withheld
     assert len(policy.observations.x) == len(set(model.numbers))
-    hidden = sorted(set(range(30)) - set(model.shown))
+    hidden = sorted(set(range(len(model.ys))) - set(model.shown))
     x = policy.domain.points([model.numbers[i] for i in hidden])
     mean, std = policy.posterior(x)
     assert np.abs(mean + np.array(model.ys)[hidden]).max() < 1e-3 * np.ptp(model.ys)
@@ -261,7 +261,7 @@ def test_what_a_simulation_plays_was_asked_for():
 
 def test_predictions_know_where_the_function_failed():
     """Also where steps are not shown: a failed point is as bad as the worst value."""
-    policy, _ = minimized(rosenbrock, 2, 40)
+    policy, _ = minimized(rosenbrock, 2, 60)
     assert policy.model.withheld
     far = np.array([0.03, 0.97])
     policy.tell_failure(far)

@@ -165,21 +165,44 @@ class Likelihood:
         matrix = np.empty((len(self.x), len(self.x)))
         kernel.fill(self.x, self.x, matrix)
         matrix.ravel()[:: len(matrix) + 1] += noise
-        factor, failed = dpotrf(matrix.T, lower=1, clean=1, overwrite_a=1)
-        if failed or not np.isfinite(factor[-1, -1]):
-            return -math.inf, np.zeros(len(logs))
-        solved, _ = dpotrs(factor, np.column_stack([self.y, np.ones(len(self.y))]), lower=1)
-        if self.prior_mean is None:
-            self.mean = float(solved[:, 0].sum() / solved[:, 1].sum())
-        weights = solved[:, 0] - self.mean * solved[:, 1]
-        value = -0.5 * float((self.y - self.mean) @ weights) - float(np.log(factor.diagonal()).sum())
-        inverse, _ = dpotri(factor, lower=1, overwrite_c=1)
-        pulls = numba_likelihood.pulls(inverse, weights)
+        value, self.mean, pulls = gaussian_density(matrix, self.y, self.prior_mean)
+        if pulls is None:
+            return value, np.zeros(len(logs))
         gradient = kernel.sensitivity(self.x, pulls)
         around, slope = self._scatter.log_density(math.exp(logs[-1]) if self._learns_noise else 1.0)
         if self._learns_noise:
             gradient = np.append(gradient, pulls.diagonal() @ noise + slope)
-        return value - 0.5 * len(self.y) * math.log(2.0 * math.pi) + around, gradient
+        return value + around, gradient
+
+
+def gaussian_density(matrix: Floats, y: Floats, prior_mean: float | None) -> tuple[float, float, Floats | None]:
+    """Return the log density of values with some covariances, and its derivatives in these.
+
+    Parameters
+    ----------
+    matrix
+        Covariances (m, m), noise included; it is overwritten.
+    y
+        Values (m,).
+    prior_mean
+        Mean of the values; None: the one of largest density.
+
+    Returns
+    -------
+    value, mean : float
+        Log density, -inf where rounding makes the matrix indefinite; mean.
+    pulls : ndarray or None
+        Derivatives (m, m) in the covariances; None where the matrix is indefinite.
+    """
+    factor, failed = dpotrf(matrix.T, lower=1, clean=1, overwrite_a=1)
+    if failed or not np.isfinite(factor[-1, -1]):
+        return -math.inf, 0.0 if prior_mean is None else prior_mean, None
+    solved, _ = dpotrs(factor, np.column_stack([y, np.ones(len(y))]), lower=1)
+    mean = float(solved[:, 0].sum() / solved[:, 1].sum()) if prior_mean is None else prior_mean
+    weights = solved[:, 0] - mean * solved[:, 1]
+    value = -0.5 * float((y - mean) @ weights) - float(np.log(factor.diagonal()).sum())
+    inverse, _ = dpotri(factor, lower=1, overwrite_c=1)
+    return value - 0.5 * len(y) * math.log(2.0 * math.pi), mean, numba_likelihood.pulls(inverse, weights)
 
 
 def learn_kernel(

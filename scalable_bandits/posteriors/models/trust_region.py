@@ -31,11 +31,12 @@ import numpy as np
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import RBF, Kernel, Linear
+from scalable_bandits.kernels import _numba_kernels as numba_kernels
 from scalable_bandits.posteriors.blas import one_thread
 from scalable_bandits.posteriors.box.engine import BoxEngine
 from scalable_bandits.posteriors.box.maximization import Sizes, maximize_over_box
 from scalable_bandits.posteriors.box.surface import Surface, constant_mean
-from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import Likelihood, LogNormal, likeliest
+from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal, gaussian_density, likeliest
 from scalable_bandits.posteriors.models.model import MEAN
 from scalable_bandits.posteriors.state import StateEntry, Stateful, number
 from scalable_bandits.randomness import derived_seed
@@ -71,6 +72,52 @@ class LocalModel(NamedTuple):
         """Return the gain of the best value that is predicted at a point (d,), in units of y."""
         mean, _ = self.surface.predict(((x - self.centre) / self.scale)[None])
         return (float(mean[0]) - self.best) * self.unit
+
+
+class LocalDensity:
+    """Log posterior density of the hyperparameters, up to a constant.
+
+    Distances and products of the points are computed once: a step takes some hundred evaluations.
+
+    Parameters
+    ----------
+    points, z
+        Points (m, d) and values (m,), in units of the surface.
+
+    Attributes
+    ----------
+    mean : float
+        Mean of largest density at the last evaluation.
+    """
+
+    def __init__(self, points: Floats, z: Floats):
+        self._halves = np.empty((len(z), len(z)))
+        numba_kernels.squared_distances(points, points, np.full(points.shape[1], math.sqrt(0.5)), self._halves)
+        self._linear = points @ points.T
+        self._quadratic, self._z = self._linear**2, z
+        median, spread = LogNormal(math.sqrt(points.shape[1]), 1.5), VARIANCES
+        self._centers = np.log([spread.median, median.median, spread.median, spread.median])
+        self._precisions = np.array([spread.spread, median.spread, spread.spread, spread.spread]) ** -2.0
+        self.mean = 0.0
+
+    def __call__(self, logs: Floats) -> tuple[float, Floats]:
+        """Return the density and its gradient (4,) at the logarithms (4,) of the hyperparameters."""
+        process, lengthscale, linear, quadratic = np.exp(logs).tolist()
+        scaled = self._halves * (-1.0 / lengthscale**2)
+        covariances = process * np.exp(scaled)
+        matrix = covariances + linear * self._linear
+        matrix += quadratic * self._quadratic
+        matrix.ravel()[:: len(matrix) + 1] += NOISE
+        value, self.mean, pulls = gaussian_density(matrix, self._z, None)
+        if pulls is None:
+            return value, np.zeros(4)
+        covariances *= pulls
+        gradient = np.array([
+            covariances.sum(), -2.0 * np.vdot(covariances, scaled), linear * np.vdot(pulls, self._linear),
+            quadratic * np.vdot(pulls, self._quadratic),
+        ])  # fmt: skip
+        away = logs - self._centers
+        return value - 0.5 * float(self._precisions @ away**2), gradient - self._precisions * away
 
 
 class TrustRegion(Stateful):
@@ -214,14 +261,12 @@ class TrustRegion(Stateful):
         points, values = (x[nearest] - x[best]) / scale, y[nearest]
         unit = float(values.std()) or 1.0
         z = (values - values.mean()) / unit
-        noise = np.full(len(z), NOISE)
-        kernel, starts, (low, high) = _kernel_of(d)
-        target = Likelihood(kernel, points, z, noise, None, LogNormal(math.sqrt(d), 1.5), VARIANCES)
-        found = likeliest(target, starts, low, high, PRECISION)
-        target.likelihood(found)
-        engine = BoxEngine(kernel.with_hyperparameters(np.exp(found).tolist()), d, constant_mean(target.mean))
+        density = LocalDensity(points, z)
+        found = likeliest(density, *_search_space(d), PRECISION)
+        density(found)
+        engine = BoxEngine(_kernel_of(found), d, constant_mean(density.mean))
         engine.points = points
-        engine.observe_all(np.arange(len(z)), z, noise)
+        engine.observe_all(np.arange(len(z)), z, np.full(len(z), NOISE))
         return LocalModel(engine.surface(), x[best], scale, float(z[0]), unit)
 
     def after_restore(self) -> None:
@@ -234,17 +279,20 @@ def coefficients(d: int) -> int:
     return (d + 1) * (d + 2) // 2
 
 
-def _kernel_of(d: int) -> tuple[Kernel, list[Floats], Floats]:
-    """Return the kernel, the logarithms (p,) of the values with which its search begins, and their bounds (2, p)."""
-    kernel = 1.0 * RBF(math.sqrt(d)) + 1.0 * Linear(1.0) + 1.0 * (Linear(1.0) * Linear(1.0))
-    start = np.log([parameter.value for parameter in kernel.hyperparameters])
-    ranges, smooth = np.tile(start, (2, 1)), start.copy()  # those of the forms' lengthscales stay: they have factors
-    for i, parameter in enumerate(kernel.hyperparameters):
-        if parameter.name == "factor":
-            ranges[:, i] = np.log(VARIANCE_RANGE)
-    ranges[:, 1] = start[1] + math.log(1e4) * np.array([-1.0, 1.0])
+def _kernel_of(logs: Floats) -> Kernel:
+    """Return the kernel of a logarithm of each of its hyperparameters."""
+    process, lengthscale, linear, quadratic = np.exp(logs).tolist()
+    return process * RBF(lengthscale) + linear * Linear(1.0) + quadratic * (Linear(1.0) * Linear(1.0))
+
+
+def _search_space(d: int) -> tuple[list[Floats], Floats, Floats]:
+    """Return the logarithms (4,) with which the search for the hyperparameters begins, and their bounds, two (4,)."""
+    start = np.array([0.0, 0.5 * math.log(d), 0.0, 0.0])
+    smooth, (low, high) = start.copy(), np.log(VARIANCE_RANGE)
     smooth[0] = math.log(QUADRATIC)
-    return kernel, [smooth, start], ranges
+    least, most = np.full(4, low), np.full(4, high)
+    least[1], most[1] = start[1] + math.log(1e4) * np.array([-1.0, 1.0])
+    return [smooth, start], least, most
 
 
 def _least(y: Floats) -> float:
