@@ -27,6 +27,7 @@ from scalable_bandits.studies import Study, transfer
 
 RESULTS = Path(__file__).parent / "results"
 TUNERS = ("hpolib-short", "nasbench201", "chemistry", "bbob", "bbob-noisy")
+BESIDE = ("bbob-six", "bbob-long", "bbob-mixint", "bbob-largescale")  # tuners' studies that the package does not have
 POLICIES = ("hpolib-long", "movielens-new-user", "traffic-drift", "intel-drift")
 TASKS = ("hpob-transfer",)
 NEWER = ("frontier", "frontier-drift", "frontier-tables")
@@ -61,6 +62,13 @@ VERDICTS = {
     "bbob": "Without noise, instances from 5 on of each function. On functions 2, 6, 10, 14, 17 and 21 decisions about "
     "this package's tuner were made.",
     "bbob-noisy": "Severe noise that grows with the distance from the optimum, or has outliers.",
+    "bbob-six": "Few evaluations, beside tuners that people name most, of which some take seconds an evaluation. "
+    "Instances from 31 on of six functions that were not looked at while this package's tuner was made.",
+    "bbob-long": "Instances from 31 on. Functions 1, 4, 5, 8, 11, 12, 15, 20 and 23 were not looked at while this "
+    "package's tuner was made. CMA-ES begins again with twice the population where it ends. It catches up with the "
+    "number of evaluations.",
+    "bbob-mixint": "Four fifths of the coordinates are integers with 2, 4, 8 and 16 values. CMA-ES rounds them.",
+    "bbob-largescale": "Tuners know the bounds alone.",
     "hpolib-long": "Policies that know how alike settings are against policies that learn each arm by itself. UCB1 and "
     "successive rejects play each arm once before anything else, which takes more rounds than there are. The prior of "
     "Thompson sampling decides how many arms it looks at. Seconds and memory are of a worker process, two at once.",
@@ -119,7 +127,7 @@ def of_tuners(name: str, folder: Path) -> tuple[list[str], list[Picture]]:
     """Lines and pictures about a study that tuners play."""
     found = {tuner: tuner_lines.load(folder / "measured", name, tuner) for tuner in ("ours", *peers.PEERS)}
     kept = {tuner: each for tuner, each in found.items() if each}
-    again = command(f"python -m benchmarks tuners --study {name}")
+    again = command(f"python -m benchmarks tuners --study {_file_of(name) if name in BESIDE else name}")
     if not kept:
         return [*again, "Not kept here.", ""], []
     tables = [line for sheet in standings.sheets(name, kept, "ours") for line in (markdown(sheet), "")]
@@ -143,6 +151,11 @@ def of_tuners(name: str, folder: Path) -> tuple[list[str], list[Picture]]:
     return [*here, "", *words, *folded("Ranks, wins and losses, medians, CPU time", [*tables, *again])], drawn
 
 
+def _file_of(name: str) -> str:
+    """Return the path of a study beside the benchmarks, from the repository's folder."""
+    return f"benchmarks/tuners/{name}.toml"
+
+
 def _of_ranks(name: str, kept: Mapping[str, Any], files: Sequence[Path]) -> list[Picture]:
     """Return pictures of mean ranks over evaluations: of the tuners that have all runs, and of all tuners."""
     marks = standings.marks(kept)
@@ -164,11 +177,16 @@ def _of_group(name: str, files: Sequence[Path], ranks: Mapping[int, Mapping[str,
     runs = {mark: len(next(iter(by.values()))) for mark, by in ranks.items()}
 
     def draw(ax: Axes) -> None:
-        joined = len(set(runs.values())) == 1
+        joined = len(set(runs.values())) == 1  # the same runs at all marks
         for number, tuner in enumerate(dict.fromkeys(name for by in means.values() for name in by)):
             known = [mark for mark in means if tuner in means[mark]]
-            x = [list(means).index(mark) + 0.05 * number for mark in known]
+            x = [list(means).index(mark) + 0.05 * number * (not joined or len(means) < 3) for mark in known]
             y, error = ([getattr(means[mark][tuner], key) for mark in known] for key in ("mean", "standard_error"))
+            if joined and len(means) > 2:
+                ax.plot(x, y, label=tuner, **LOOKS[tuner])
+                low, high = np.array(y) - error, np.array(y) + error
+                ax.fill_between(x, low, high, color=LOOKS[tuner]["color"], alpha=0.15, linewidth=0)
+                continue
             ax.errorbar(x, y, error, fmt="o", markersize=4, capsize=2.5, label=tuner,
                         **{**LOOKS[tuner], **({} if joined else {"linestyle": ""})})  # fmt: skip
         ax.set_xticks([place + 0.1 for place in range(len(means))], [f"{mark}\n({runs[mark]} runs)" for mark in means])
@@ -309,13 +327,14 @@ def part(folder: Path = RESULTS) -> tuple[list[str], list[Picture]]:
     parts: tuple[tuple[str, Callable[[str, Path], tuple[list[str], list[Picture]]], Sequence[str]], ...] = (
         (NEWER_HEAD, of_policies, NEWER),
         (HEAD, of_tuners, TUNERS),
+        ("", of_tuners, BESIDE),
         ("", of_policies, POLICIES),
         ("", of_tasks, TASKS),
     )
     for head, make, names in parts:
         found += [head] if head else []
         for name in names:
-            study = Study.load(name)
+            study = Study.load(_file_of(name) if name in BESIDE else name)
             lines, pictures = make(name, folder)
             words = [*wrapped(f"{study.title} ({study.source})."), "", *wrapped(VERDICTS[name])]
             found += [f"### {name}", "", *words, "", *lines]

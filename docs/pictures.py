@@ -58,6 +58,8 @@ POLICIES = {
     "average rating": (BROWN, "-."), "Thompson sampling": (GREEN, "-."), "Thompson sampling, narrow": (GREEN, ":"),
     "UCB1": (BLUE, ":"), "successive rejects": (WINE, ":"), "GP-EI, cold": (ORANGE, "-"), "ours": (ORANGE, "-"),
     "TPE": (WINE, "--"), "GPSampler": (FOREST, "-."), "BoTorch": (INDIGO, "-"),
+    "CMA-ES": (BLUE, "--"), "TuRBO": (TEAL, "-"), "HEBO": (RED, "-"), "SMAC": (PURPLE, "-"), "Vizier": (GREEN, "-"),
+    "Ax": (SKY, "--"), "NGOpt": (BROWN, ":"),
 }  # fmt: skip
 LOOKS = {name: {"color": colour, "linestyle": style, "linewidth": 1.7} for name, (colour, style) in POLICIES.items()}
 

@@ -18,6 +18,7 @@ import numpy as np
 from benchmarks.tuners.lines import Key, Line
 from benchmarks.tuners.report import LEAST, Sheet
 
+SHOWN = (100, 500, 1000, 2000)  # numbers of evaluations with tables, if there is one of them; else the last
 MOST = 8  # largest number of cases that have a row each
 DECADES = 3.0  # regrets that span more are shown as logarithms
 
@@ -117,7 +118,8 @@ def sheets(study: str, kept: Mapping[str, Mapping[Key, Line]], ours: str) -> lis
     """Make the tables of a study: two for each checkpoint of the kept runs, by name of the tuner."""
     every = [line for each in kept.values() for line in each.values()]
     made: list[Sheet] = []
-    for at in marks(kept):
+    every_mark = marks(kept)
+    for at in [mark for mark in every_mark if mark in SHOWN] or every_mark[-1:]:
         found = {name: results_at(each, at) for name, each in kept.items()}
         found = {name: each for name, each in found.items() if each}
         made.append(_standings(f"{study}, {at} evaluations", found, ours, _compared(every)))

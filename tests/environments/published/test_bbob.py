@@ -8,7 +8,7 @@ from naive import bbob_noise
 
 import scalable_bandits as sb
 from environments.published.installed import needs
-from scalable_bandits.environments.published import BBOB, LargeScaleBBOB
+from scalable_bandits.environments.published import BBOB, LargeScaleBBOB, MixedIntegerBBOB
 from scalable_bandits.environments.published.bbob import MODELS, interquartile_range, observed_above
 from scalable_bandits.environments.published.sources import COCO
 from scalable_bandits.randomness import generator
@@ -93,6 +93,32 @@ def test_values_of_the_large_scale_suite(function, tmp_path, monkeypatch):
 
 
 @needs(COCO)
+@pytest.mark.parametrize("function", range(1, 25))
+@pytest.mark.sampled(3)
+def test_values_of_the_mixed_integer_suite(function, tmp_path, monkeypatch):
+    """Minus those of the package at its bounds and whole numbers; the optimum is at its best parameter."""
+    import cocoex
+
+    monkeypatch.chdir(tmp_path)
+    for dimension, instance in ((5, 1), (20, 12)):
+        suite = cocoex.Suite("bbob-mixint", f"instances: {instance}", f"dimensions: {dimension}")
+        published = suite.get_problem_by_function_dimension_instance(function, dimension, instance)
+        environment = MixedIntegerBBOB(function, dimension, instance, seed=3)
+        kinds = environment.space.kinds
+        assert [kind.low for kind in kinds] == published.lower_bounds.tolist()
+        assert [kind.high for kind in kinds] == published.upper_bounds.tolist()
+        assert sum(isinstance(kind, sb.Integer) for kind in kinds) == published.number_of_integer_variables
+        points = environment.space.sample(3)[:50]
+        values = environment.evaluate(points)
+        np.testing.assert_array_equal(values, [-published(point) for point in points])
+        published._best_parameter("print")
+        (file,) = tmp_path.iterdir()
+        assert environment.evaluate(np.loadtxt(file)[None])[0] == pytest.approx(environment.optimum(), abs=1e-7)
+        assert (values <= environment.optimum()).all()
+        assert environment.mean({f"x{i}": x for i, x in enumerate(points[0].tolist())}) == values[0]
+
+
+@needs(COCO)
 @pytest.mark.parametrize("model", MODELS)
 def test_observations(model):
     """The numbers of a round are drawn from the generator of seed and round, uniform ones first."""
@@ -140,6 +166,7 @@ def test_share_of_the_interquartile_range():
         (lambda: BBOB(25, 2), "^function: got 25"),
         (lambda: BBOB(1, 4), "^dimension: got 4; allowed: one of 2, 3, 5, 10, 20, 40"),
         (lambda: LargeScaleBBOB(1, 10), "^dimension: got 10; allowed: one of 20, 40, 80, 160, 320, 640"),
+        (lambda: MixedIntegerBBOB(1, 2), "^dimension: got 2; allowed: one of 5, 10, 20, 40, 80, 160"),
         (lambda: BBOB(1, "2"), "^dimension: got '2'"),
         (lambda: BBOB(1, 2, 0), "^instance: got 0"),
         (lambda: BBOB(1, 2, model="gaus"), r"^model: got 'gaus'; allowed: did you mean 'gauss'\?"),
