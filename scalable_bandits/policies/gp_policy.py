@@ -255,7 +255,7 @@ class GaussianProcessPolicy(Policy):
         if self.kernel is None:
             search = self._search()
             lengthscales = None if isinstance(given, str) else given
-            return LearnedModel(*known, self.noise is not None, lengthscales, every, search)
+            return LearnedModel(*known, self.noise is not None, lengthscales, every, search, self._reach())
         if every is None:
             return self._make_model()
         if self._engines or self._prior_kernel.epsilon:
@@ -264,6 +264,10 @@ class GaussianProcessPolicy(Policy):
         if lengthscales is not None:
             lengthscales.check(self.space.model_dimension)
         return RefittedModel(*known, self.regularization, self._search(), lengthscales, every, self.seed)
+
+    def _reach(self) -> int | None:
+        """Return the largest number of observations of an exact learned model; None for the usual one."""
+        return None
 
     def _search(self) -> Candidates:
         """Return the search for the largest index; policies that cannot play a whole box enumerate every grid."""

@@ -27,6 +27,7 @@ from scalable_bandits.formulas.acquisition import ExpectedImprovement, Probabili
 from scalable_bandits.policies.base import Best
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors import Acquisition
+from scalable_bandits.posteriors.models import trust_region
 from scalable_bandits.posteriors.models.learned import LearnedModel
 from scalable_bandits.posteriors.models.model import MEAN, Query
 from scalable_bandits.posteriors.models.trust_region import TrustRegion
@@ -82,11 +83,18 @@ class GPEI(GaussianProcessPolicy):
         super().__attrs_post_init__()
         if self.incumbent is None:
             self.incumbent = "observation" if self.kernel is None else "mean"
+        if self._has_region():
+            assert self.space.cube is not None
+            self._region = TrustRegion(self.space.cube, self.seed)
+
+    def _has_region(self) -> bool:
+        """Whether all is learned, and all coordinates are continuous."""
         space, learns = self.space, self.kernel is None and self.noise is None
         smooth = space.smooth if isinstance(space, SearchSpace) else space.box is not None
-        if self._refines and learns and smooth and self.domain.by_visit:
-            assert space.cube is not None
-            self._region = TrustRegion(space.cube, self.seed)
+        return self._refines and learns and smooth and self.domain.by_visit
+
+    def _reach(self) -> int | None:
+        return trust_region.REACH if self._has_region() else None
 
     def _refinement(self) -> Floats | None:
         if self._region is None:

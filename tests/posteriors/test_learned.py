@@ -428,7 +428,8 @@ def test_first_points_are_neither_repeated_nor_taken_from_what_is_pending():
 
 @pytest.fixture
 def reach(monkeypatch):
-    monkeypatch.setattr(learned_module, "REACH", 60)
+    for module in (learned_module, trust_region):
+        monkeypatch.setattr(module, "REACH", 60)
     return 60
 
 
@@ -444,15 +445,15 @@ def test_beyond_its_reach_a_model_is_approximate_and_says_so_once(reach):
 
 
 @pytest.mark.slow
-def test_approximate_beside_exact(reach, monkeypatch):
+def test_approximate_beside_exact(reach):
     """Where values are among the best quarter they nearly agree."""
     at = BOX.candidates(300, 3).array
     approximate, exact = sb.GPEI(BOX), sb.GPEI(BOX)
+    exact.model._reach = 150
     told(approximate, 150)
     told(exact, 150)
     with pytest.warns(sb.ApproximateModel):
         found = approximate.posterior(at)
-    monkeypatch.setattr(learned_module, "REACH", 150)
     mean, deviation = exact.posterior(at)
     truth = function(at)
     good = truth > np.quantile(truth, 0.75)

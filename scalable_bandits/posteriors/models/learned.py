@@ -15,9 +15,10 @@ the noise is learned, also that of exact values (`posteriors/collapsed.py`). Whe
 point is not measured again; where the learned noise is small, not a fourth time (`LearnedModel.settled`). Predictions
 have the uncertainty of the learned hyperparameters (`uncertainty.py`).
 
-Beyond 2,000 observations the model is approximate, which a warning says once (`ApproximateModel`): kernel and noise
-stay as they are, and at every milestone the model is made of a subset of 2,000 observations (Rasmussen & Williams 2006,
-section 8.3.3), a third of them the best and the others spread evenly over time; later ones are added until the next.
+Beyond 2,000 observations, beside a trust region 1,000, the model is approximate, which a warning says once
+(`ApproximateModel`): kernel and noise stay as they are, and at every milestone the model is made of a subset of so many
+observations (Rasmussen & Williams 2006, section 8.3.3), a third of them the best and the others spread evenly over
+time; later ones are added until the next.
 """
 
 from __future__ import annotations
@@ -109,6 +110,8 @@ class LearnedModel(Model):
         Prior on the lengthscales, in units of the coordinates; None for the usual one.
     every
         Number of observations between two fits; None for the usual ones.
+    reach
+        Largest number of observations of an exact model; None for the usual one.
 
     Attributes
     ----------
@@ -127,9 +130,10 @@ class LearnedModel(Model):
     def __init__(
         self, prior: GivenPrior, domain: Domain, make_engine: MakeEngine, known_noise: bool,
         lengthscales: LogNormal | None = None, every: int | None = None, search: Candidates = CANDIDATES,
+        reach: int | None = None,
     ):  # fmt: skip
         super().__init__(prior, domain, make_engine, PENDING_NOISE, search)
-        self.known_noise, self._every = known_noise, every
+        self.known_noise, self._every, self._reach = known_noise, every, reach or REACH
         self._sides = sides_of(domain.space)
         self._lengthscales = lengthscales or standard_lengthscales(domain.space)
         self._low, self._high = bounds(prior.kernel, domain.space, not known_noise)
@@ -322,8 +326,8 @@ class LearnedModel(Model):
         return self.numbers[i], z, self.variances[i] / self._transform.scale**2 if self.known_noise else self._noise
 
     def next_milestone(self, n: int) -> int:
-        """Return the number of observations at the milestone after one at n: a tenth more, up to a tenth of `REACH`."""
-        return n + (self._every or max(1, min(n, REACH) // 10))
+        """Return the number of observations at the milestone after one at n: a tenth more, with many a fixed number."""
+        return n + (self._every or max(1, min(n, self._reach) // 10))
 
     def _present_fit(self) -> Fit | None:
         """Return the fit for the present observations, after all milestones until then; None before the first.
@@ -335,7 +339,7 @@ class LearnedModel(Model):
         while n >= (due := (self._every or 2) if last is None else self.next_milestone(last.observations)):
             if last is None:
                 last = self._fit(due, [self._start])
-            elif due > REACH:
+            elif due > self._reach:
                 last = last._replace(observations=due)
             else:
                 doubled = (due // EVERY).bit_length() > (last.observations // EVERY).bit_length()
@@ -348,23 +352,24 @@ class LearnedModel(Model):
 
     def _modelled(self, count: int) -> list[int]:
         """Return the positions of the observations, of the first `count` that were shown, that the model has."""
-        if count > REACH and not self._announced:
+        if count > self._reach and not self._announced:
             self._announced = True
             checks.warn(
-                f"beyond {REACH:,} observations a learned model is approximate: its kernel stays, and it has the best "
-                f"{int(BEST * REACH):,} observations and {REACH - int(BEST * REACH):,} of the others",
+                f"beyond {self._reach:,} observations a learned model is approximate: its kernel stays, and it has the "
+                f"best {int(BEST * self._reach):,} observations and {self._reach - int(BEST * self._reach):,} of the "
+                "others",
                 ApproximateModel,
             )
         return self._within_reach(self.shown[:count])
 
     def _within_reach(self, positions: Sequence[int]) -> list[int]:
         """Return positions of observations: all, or the best ones and some of the others."""
-        if len(positions) <= REACH:
+        if len(positions) <= self._reach:
             return list(positions)
-        every = np.array(positions)
+        every, most = np.array(positions), int(BEST * self._reach)
         order = np.argsort(-np.array(self.ys)[every], kind="stable")
-        best, rest = order[: int(BEST * REACH)], np.sort(order[int(BEST * REACH) :])
-        some = rest[np.linspace(0, len(rest) - 1, REACH - len(best)).astype(np.int64)]
+        best, rest = order[:most], np.sort(order[most:])
+        some = rest[np.linspace(0, len(rest) - 1, self._reach - len(best)).astype(np.int64)]
         return every[np.sort(np.concatenate([best, some]))].tolist()
 
     def _fit(self, count: int, starts: list[Floats]) -> Fit:
@@ -400,7 +405,7 @@ class LearnedModel(Model):
         if d > WEIGHTED_DIMENSIONS:
             return half_ranked(ys, np.ones(count))
         x = self.domain.coordinates(np.array(self.numbers)[self.shown[:count]]) / self._sides
-        return half_ranked(ys, 1.0 / np.maximum(neighbours(x, LENGTHSCALE * math.sqrt(d), REACH), 1.0))
+        return half_ranked(ys, 1.0 / np.maximum(neighbours(x, LENGTHSCALE * math.sqrt(d), self._reach), 1.0))
 
     def _values(self, count: int) -> Floats:
         """Return the values of the first `count` observations that were shown, in units of y."""

@@ -46,6 +46,7 @@ RADIUS, LARGEST, SMALLEST = 0.1, 0.5, 1e-13  # first, largest and smallest radiu
 FAR = 4.0  # distance from the region, in radii, at which a new best point begins another
 SEEN = 10.0  # distance of the observations that the model has, in radii, where there are enough of them
 MOST = 100  # largest number of observations of the model
+REACH = 1000  # the same of the model of the whole space, in whose stead the region sees the best points
 PATIENCE = 16  # largest number of points of the whole space between two steps
 STREAK = 5  # number of steps in a row, each with a gain as predicted, after which values are exact
 SPACING = 0.01  # length of the steps, in sides of the space, from which on the model of the whole space has them all
