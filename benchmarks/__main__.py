@@ -3,8 +3,8 @@
 ``python -m benchmarks`` runs all at full size (about ten minutes on two cores without ``sketched`` and ``drift``, each
 of which takes as long again or longer, and ``boxes``, in which whole runs of other packages take hours), ``--quick`` at
 a size that only shows that they run, and names choose some of them; ``two`` and ``six`` are the whole runs of
-``boxes``, whose functions ``--seeds`` chooses. ``python -m benchmarks tuners``, ``search``, ``in_flight``,
-``dimensions`` and ``discrete`` are commands of their own (``--help`` says more).
+``boxes``, whose functions ``--seeds`` chooses. ``python -m benchmarks tuners``, ``search``, ``in_flight`` and
+``discrete`` are commands of their own (``--help`` says more).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 import scalable_bandits as sb
-from benchmarks import dimensions, discrete, in_flight, measure, search, stores
+from benchmarks import discrete, in_flight, measure, search, stores
 from benchmarks.approximate import approximate
 from benchmarks.boxes import boxes, six, two
 from benchmarks.changing import changing
@@ -36,6 +36,7 @@ from benchmarks.partitions import partition
 from benchmarks.predictions import predictions
 from benchmarks.priors import priors
 from benchmarks.problems import BoTorch, Loop, Naive, ScikitLearn, ours, partitioned, policy, problem
+from benchmarks.refinement import refinement
 from benchmarks.repeats import repeats
 from benchmarks.sampler import sampler
 from benchmarks.searched import searched
@@ -256,7 +257,8 @@ def reopen(quick: bool) -> Iterator[Line]:
 
 _ALL = (
     startup, compilation, grid2, peers, grid3, engines, store, reopen, partition, changing, priors, cluster, sharded,
-    sampler, searched, approximate, stopping, coverage, long, repeats, predictions, weights, boxes, sketched, drift,
+    sampler, searched, approximate, stopping, coverage, long, repeats, predictions, weights, refinement, boxes, sketched,
+    drift,
 )  # fmt: skip
 BENCHMARKS: dict[str, Callable[..., Iterator[Line]]] = {f.__name__: f for f in _ALL}
 SEEDED: dict[str, Callable[..., Iterator[Line]]] = {f.__name__: f for f in (boxes, two, six)}
@@ -267,8 +269,6 @@ def main() -> None:
         sys.exit(tuners.main(sys.argv[2:]))
     if sys.argv[1:2] == ["search"]:
         sys.exit(search.main(sys.argv[2:]))
-    if sys.argv[1:2] == ["dimensions"]:
-        sys.exit(dimensions.main(sys.argv[2:]))
     if sys.argv[1:2] == ["discrete"]:
         sys.exit(discrete.main(sys.argv[2:]))
     if sys.argv[1:2] == ["in_flight"]:

@@ -28,6 +28,30 @@ def posterior(points, values, variances, lengthscale, noise):
     return at, likelihood - 0.5 * n * math.log(2.0 * math.pi)
 
 
+def even_axes(at, points, step=1e-3):
+    """Rows in whose coordinates the mean `at` is equally curved in all directions at 0, from second differences."""
+    d = len(points[0])
+
+    def shifted(*moves):
+        x = np.zeros(d)
+        for i, sign in moves:
+            x[i] += sign * step
+        return at(x)
+
+    curvature = np.zeros((d, d))
+    for i in range(d):
+        for j in range(d):
+            signs = [(a, b) for a in (1, -1) for b in (1, -1)]
+            curvature[i, j] = -sum(a * b * shifted((i, a), (j, b)) for a, b in signs) / (4.0 * step**2)
+    strengths, directions = np.linalg.eigh(curvature)
+    most = max(abs(strengths))
+    axes = [
+        math.sqrt(max(abs(s), 1e-6 * most)) * direction for s, direction in zip(strengths, directions.T, strict=True)
+    ]
+    lengths = [sum(float(row @ p) ** 2 for row in axes) for p in points]
+    return np.array(axes) * math.sqrt(sum(float(p @ p) for p in points) / sum(lengths))
+
+
 def nearest(x, y, sides, radius):
     """Positions of the observations that the model has, nearest to the best one first."""
     d, best = len(sides), max(range(len(y)), key=lambda i: (y[i], -i))
@@ -57,7 +81,7 @@ class Turns:
                 self.radius = min(0.5, 2.0 * self.radius)
             return False
         self.streak, self.wait = 0, self.pause
-        self.pause = min(16, 2 * self.pause)
+        self.pause = min(4, 2 * self.pause)
         self.radius = max(1e-13, self.radius / 2.0)
         return True
 
@@ -69,4 +93,4 @@ class Turns:
         elif self.wait > 0:
             self.wait -= 1
         elif not offered:
-            self.pause = self.wait = 16
+            self.pause = self.wait = 4

@@ -11,7 +11,7 @@ from naive import trust_region as naive
 
 import scalable_bandits as sb
 from scalable_bandits.posteriors.models import trust_region
-from scalable_bandits.posteriors.models.trust_region import TrustRegion
+from scalable_bandits.posteriors.models.trust_region import TrustRegion, Turned
 from scalable_bandits.posteriors.state import copied
 
 SIDES = np.array([4.0, 0.5])
@@ -59,34 +59,64 @@ def test_model(count):
     region.radius = 0.02
     model = region._fitted(x, y)
     near = naive.nearest(x.tolist(), y.tolist(), SIDES, region.radius)
-    scaled = (x[near] - x[near[0]]) / model.scale
-    np.testing.assert_allclose(np.abs(scaled).max(), 1.0)
+    points = (x[near] - x[near[0]]) / model.scale
+    np.testing.assert_allclose(np.abs(points).max(), 1.0)
     values = (y[near] - y[near].mean()) / y[near].std()
-    logs = np.log([p.value for p in model.surface.kernel.hyperparameters])
-    lengthscale, variances = math.exp(logs[1]), np.exp(logs[[0, 2, 4]])
-    np.testing.assert_array_equal(logs[[3, 5, 6]], 0.0)
-    at, _ = naive.posterior(scaled, values, variances, lengthscale, 1e-12)
-    for point in BOUNDS[:, 0] + SIDES * rng.random((5, 2)):
-        expected = (at((point - x[near[0]]) / model.scale) - values[0]) * y[near].std()
-        assert model.gain(point) == pytest.approx(expected, rel=1e-4, abs=1e-6)
-    free = [0, 1, 2, 4]
     centers, spreads = np.log([10.0, math.sqrt(2.0), 10.0, 10.0]), np.array([2.0, 1.5, 2.0, 2.0])
-
-    def density(found):
-        _, likelihood = naive.posterior(scaled, values, np.exp(found[[0, 2, 3]]), math.exp(found[1]), 1e-12)
-        return likelihood - 0.5 * float((((found - centers) / spreads) ** 2).sum())
-
     low, high = np.log([1e-9, math.sqrt(2.0) / 1e4, 1e-9, 1e-9]), np.log([1e7, math.sqrt(2.0) * 1e4, 1e7, 1e7])
-    for _ in range(20):
-        other = np.clip(logs[free] + 0.1 * rng.standard_normal(4), low, high)
-        assert density(other) < density(logs[free]) + 1e-3
+
+    def density(logs, scaled):
+        _, likelihood = naive.posterior(scaled, values, np.exp(logs[[0, 2, 3]]), math.exp(logs[1]), 1e-12)
+        return likelihood - 0.5 * float((((logs - centers) / spreads) ** 2).sum())
+
+    def learned(turned):
+        """Return the logarithms of what was learned, which no small change improves."""
+        logs = np.log([p.value for p in turned.surface.kernel.hyperparameters])
+        np.testing.assert_array_equal(logs[[3, 5, 6]], 0.0)
+        logs, scaled = logs[[0, 1, 2, 4]], points @ turned.axes.T
+        np.testing.assert_allclose(turned.surface.points, scaled)
+        for _ in range(20):
+            other = np.clip(logs + 0.1 * rng.standard_normal(4), low, high)
+            assert density(other, scaled) < density(logs, scaled) + 1e-3
+        return logs
+
+    straight = Turned(points, values, np.eye(2))
+    logs = learned(straight)
+    at, _ = naive.posterior(points, values, np.exp(logs[[0, 2, 3]]), math.exp(logs[1]), 1e-12)
+    axes = naive.even_axes(at, points)
+    turned = Turned(points, values, axes)
+    more = learned(turned)
+    likelier = density(more, points @ axes.T) > density(logs, points)
+    expected = axes if likelier else np.eye(2)
+    np.testing.assert_allclose(model.posterior.axes.T @ model.posterior.axes, expected.T @ expected, rtol=1e-3, atol=1e-4)
+    chosen = learned(model.posterior)
+    at, _ = naive.posterior(
+        points @ model.posterior.axes.T, values, np.exp(chosen[[0, 2, 3]]), math.exp(chosen[1]), 1e-12
+    )
+    for point in BOUNDS[:, 0] + SIDES * rng.random((5, 2)):
+        gain = (at(model.posterior.axes @ ((point - x[near[0]]) / model.scale)) - values[0]) * y[near].std()
+        assert model.gain(point) == pytest.approx(gain, rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_even_axes(flat):
+    """In their coordinates a quadratic function is curved alike in all directions; flat ones are not stretched at will."""
+    rng = np.random.default_rng(3)
+    turned = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    strengths = np.array([1e-12 if flat else 1e-4, 1.0, -5.0])
+    axes = trust_region._even_axes(turned @ np.diag(strengths) @ turned.T, rng.random((9, 3)))
+    seen = np.linalg.inv(axes).T @ turned @ np.diag(strengths) @ turned.T @ np.linalg.inv(axes)
+    found = np.sort(np.abs(np.linalg.eigvalsh(seen)))
+    np.testing.assert_allclose(found[1:], found[2])
+    assert found[0] == pytest.approx(found[2] * (1e-12 / 5e-6 if flat else 1.0), rel=1e-3)
+    np.testing.assert_array_equal(trust_region._even_axes(np.zeros((2, 2)), np.ones((3, 2))), np.eye(2))
 
 
 def test_few_of_many_observations():
     """The cost of a step does not grow with the observations."""
     x = np.random.default_rng(0).random((3000, 20))
     region = TrustRegion(np.array([[0.0, 1.0]] * 20), 0)
-    assert len(region._fitted(x, -((x - 0.4) ** 2).sum(axis=1)).surface.points) == trust_region.MOST == 100
+    assert len(region._fitted(x, -((x - 0.4) ** 2).sum(axis=1)).posterior.surface.points) == trust_region.MOST == 100
 
 
 def test_repeats_count_once():
@@ -95,7 +125,7 @@ def test_repeats_count_once():
     y = -((x - 0.4) ** 2).sum(axis=1)
     twice = TrustRegion(np.array([[0.0, 1.0]] * 2), 0)._fitted(np.concatenate([x, x]), np.concatenate([y - 0.5, y]))
     once = TrustRegion(np.array([[0.0, 1.0]] * 2), 0)._fitted(x, y)
-    assert sorted(map(tuple, twice.surface.points)) == sorted(map(tuple, once.surface.points))
+    assert len(twice.posterior.surface.points) == len(once.posterior.surface.points) == 12
     assert twice.gain(np.array([0.4, 0.4])) == pytest.approx(once.gain(np.array([0.4, 0.4])), rel=1e-3)
 
 

@@ -1,12 +1,14 @@
 """Refinement of the best point: a trust region around it, with a model of its own of the observations nearest to it.
 
     model    f = mean + RBF process + linear form + quadratic form, the factors and the lengthscale learned from the
-             observations nearest to the best one, as exact values and without a transform
+             observations nearest to the best one, as exact values and without a transform; once more in coordinates
+             in which the posterior mean is equally curved in all directions at the best point, and the likelier of
+             the two is the model
     propose  x = argmax of the posterior mean at a distance of at most r from the best point
     observe  rho = gain of the best value / gain that was predicted at x
              rho > 0.7 and x near the edge of the region: double r;  rho < 0.1: halve r
-    turns    after a step with rho >= 0.1 the next point is the region's again; after others, 1, 2, 4, ..., 16 points
-             are those of the whole space first
+    turns    after a step with rho >= 0.1 the next point is the region's again; after others, 1, 2 and then always 4
+             points are those of the whole space first
 
 Distances are the largest ones along a coordinate, as shares of the space's sides. The radius is as at first when a
 point of the whole space is the best one and far away. What the region does follows from the observations, their order,
@@ -35,7 +37,7 @@ from scalable_bandits.kernels import _numba_kernels as numba_kernels
 from scalable_bandits.posteriors.blas import one_thread
 from scalable_bandits.posteriors.box.engine import BoxEngine
 from scalable_bandits.posteriors.box.maximization import Sizes, maximize_over_box
-from scalable_bandits.posteriors.box.surface import Surface, constant_mean
+from scalable_bandits.posteriors.box.surface import SmoothIndex, constant_mean
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal, gaussian_density, likeliest
 from scalable_bandits.posteriors.models.model import MEAN
 from scalable_bandits.posteriors.state import StateEntry, Stateful, number
@@ -47,7 +49,7 @@ FAR = 4.0  # distance from the region, in radii, at which a new best point begin
 SEEN = 10.0  # distance of the observations that the model has, in radii, where there are enough of them
 MOST = 100  # largest number of observations of the model
 REACH = 1000  # the same of the model of the whole space, in whose stead the region sees the best points
-PATIENCE = 16  # largest number of points of the whole space between two steps
+PATIENCE = 4  # largest number of points of the whole space between two steps
 STREAK = 5  # number of steps in a row, each with a gain as predicted, after which values are exact
 SPACING = 0.01  # length of the steps, in sides of the space, from which on the model of the whole space has them all
 SAME = 1e-15  # distance, in sides of the space, at which two points are one
@@ -56,22 +58,78 @@ LEAST = 1e-11  # least gain that is worth a step, in distances from the upper qu
 # Variances of the RBF process, of the linear and of the quadratic form, relative to the variance of the values.
 VARIANCES, VARIANCE_RANGE = LogNormal(10.0, 2.0), (1e-9, 1e7)
 QUADRATIC = math.exp(-12.0)  # first variance of the process in a search that begins with almost a quadratic function
+FLATTEST = 1e-6  # least curvature of a direction, relative to that of the most curved one, in even coordinates
 PRECISION = 1e-8  # relative gain of the likelihood at which its search ends
 SIZES = Sizes(256, 4, slope=0.0)  # the best end is refined always
+
+
+class Turned:
+    """Posterior of values (m,) at points (m, d), with the likeliest hyperparameters, in coordinates u = axes x.
+
+    Attributes
+    ----------
+    surface : Surface
+        The posterior as a function of u.
+    axes : ndarray
+        (d, d).
+    density : float
+        Log posterior density of its hyperparameters.
+    """
+
+    def __init__(self, points: Floats, z: Floats, axes: Floats):
+        d, u = len(axes), np.ascontiguousarray(points @ axes.T)
+        target = LocalDensity(u, z)
+        self._logs, self.axes = likeliest(target, *_search_space(d), PRECISION), axes
+        self.density, _ = target(self._logs)
+        engine = BoxEngine(_kernel_of(self._logs), d, constant_mean(target.mean))
+        engine.points = u
+        engine.observe_all(np.arange(len(z)), z, np.full(len(z), NOISE))
+        self.surface = engine.surface()
+
+    def predict(self, x: Floats) -> tuple[Floats, Floats]:
+        """Return mean and variance at points x (k, d): two (k,) arrays."""
+        return self.surface.predict(np.ascontiguousarray(x @ self.axes.T))
+
+    def index(self, index: SmoothIndex, x: Floats) -> tuple[Floats, Floats]:
+        """Return an index at points x (k, d), shape (k,), and its gradient (k, d)."""
+        found, slope = self.surface.index(index, np.ascontiguousarray(x @ self.axes.T))
+        return found, slope @ self.axes
+
+    def curvature(self) -> Floats:
+        """Return minus the second derivatives (d, d) of the mean at the origin."""
+        process, lengthscale, _, quadratic = np.exp(self._logs).tolist()
+        u, weights = self.surface.points, self.surface.weights
+        pulls = process / lengthscale**2 * weights * np.exp(-0.5 * (u**2).sum(axis=1) / lengthscale**2)
+        inner = (u.T * (2.0 * quadratic * weights + pulls / lengthscale**2)) @ u
+        return np.asarray(self.axes.T @ (pulls.sum() * np.eye(len(inner)) - inner) @ self.axes)
+
+
+    def newton_step(self, bounds: Floats) -> Floats:
+        """Return where a quadratic approximation of the mean at the origin is largest, or before it the bounds (d, 2).
+
+        Where the mean is curved upwards it is taken to be curved downwards as much.
+        """
+        _, slope = self.index(MEAN, np.zeros((1, len(bounds))))
+        strengths, directions = np.linalg.eigh(self.curvature())
+        strengths = np.maximum(np.abs(strengths), np.finfo(float).eps * np.abs(strengths).max() + np.finfo(float).tiny)
+        step = directions @ (directions.T @ slope[0] / strengths)
+        ends = np.where(step > 0.0, bounds[:, 1], bounds[:, 0])
+        shares = np.divide(ends, step, out=np.ones(len(step)), where=np.abs(step) > np.abs(ends))
+        return np.asarray(step * min(1.0, float(shares.min())))
 
 
 class LocalModel(NamedTuple):
     """Posterior of the observations nearest to the best one."""
 
-    surface: Surface
+    posterior: Turned
     centre: Floats  # (d,) best point
-    scale: Floats  # (d,) lengths that are 1 in the coordinates of the surface
-    best: float  # value of the best point, in units of the surface
-    unit: float  # unit of the surface, in units of y
+    scale: Floats  # (d,) lengths that are 1 in coordinates of the posterior
+    best: float  # value of the best point, in units of the posterior
+    unit: float  # unit of the posterior, in units of y
 
     def gain(self, x: Floats) -> float:
         """Return the gain of the best value that is predicted at a point (d,), in units of y."""
-        mean, _ = self.surface.predict(((x - self.centre) / self.scale)[None])
+        mean, _ = self.posterior.predict(((x - self.centre) / self.scale)[None])
         return (float(mean[0]) - self.best) * self.unit
 
 
@@ -185,7 +243,8 @@ class TrustRegion(Stateful):
         bounds = (np.column_stack([low, high]) - best[:, None]) / model.scale[:, None]
         seed = derived_seed(self._seed, "region", len(y))
         with one_thread:
-            top = maximize_over_box(model.surface, MEAN, bounds, seed, np.zeros((1, len(best))), SIZES)
+            likely = np.stack([np.zeros(len(best)), model.posterior.newton_step(bounds)])
+            top = maximize_over_box(model.posterior, MEAN, bounds, seed, likely, SIZES)
         found = np.clip(best + top.x * model.scale, low, high)
         return None if model.gain(found) < _least(y) or self._holds_same(x, found) else found
 
@@ -262,13 +321,10 @@ class TrustRegion(Stateful):
         points, values = (x[nearest] - x[best]) / scale, y[nearest]
         unit = float(values.std()) or 1.0
         z = (values - values.mean()) / unit
-        density = LocalDensity(points, z)
-        found = likeliest(density, *_search_space(d), PRECISION)
-        density(found)
-        engine = BoxEngine(_kernel_of(found), d, constant_mean(density.mean))
-        engine.points = points
-        engine.observe_all(np.arange(len(z)), z, np.full(len(z), NOISE))
-        return LocalModel(engine.surface(), x[best], scale, float(z[0]), unit)
+        straight = Turned(points, z, np.eye(d))
+        turned = Turned(points, z, _even_axes(straight.curvature(), points))
+        likelier = turned if turned.density > straight.density else straight
+        return LocalModel(likelier, x[best], scale, float(z[0]), unit)
 
     def after_restore(self) -> None:
         """Forget the model, which follows from the observations."""
@@ -278,6 +334,20 @@ class TrustRegion(Stateful):
 def coefficients(d: int) -> int:
     """Return the number of coefficients of a quadratic function of d variables."""
     return (d + 1) * (d + 2) // 2
+
+
+def _even_axes(curvature: Floats, points: Floats) -> Floats:
+    """Return axes (d, d) in whose coordinates a curvature (d, d) is the same, but for its sign, in all directions.
+
+    Directions with little of it, relative to the most, are taken to have the least share of it. The coordinates of the
+    points (m, d) are as large as before, on average.
+    """
+    strengths, directions = np.linalg.eigh(curvature)
+    strengths = np.abs(strengths)
+    axes = np.sqrt(np.maximum(strengths, FLATTEST * strengths.max()))[:, None] * directions.T
+    if not (np.isfinite(axes).all() and axes.any()):
+        return np.eye(len(axes))
+    return np.asarray(axes * math.sqrt((points**2).sum() / ((points @ axes.T) ** 2).sum()))
 
 
 def _kernel_of(logs: Floats) -> Kernel:
