@@ -257,8 +257,8 @@ def reopen(quick: bool) -> Iterator[Line]:
 
 _ALL = (
     startup, compilation, grid2, peers, grid3, engines, store, reopen, partition, changing, priors, cluster, sharded,
-    sampler, searched, approximate, stopping, coverage, long, repeats, predictions, weights, refinement, boxes, sketched,
-    drift,
+    sampler, searched, approximate, stopping, coverage, long, repeats, predictions, weights, refinement, boxes,
+    sketched, drift,
 )  # fmt: skip
 BENCHMARKS: dict[str, Callable[..., Iterator[Line]]] = {f.__name__: f for f in _ALL}
 SEEDED: dict[str, Callable[..., Iterator[Line]]] = {f.__name__: f for f in (boxes, two, six)}

@@ -8,6 +8,7 @@ middle of the box. Medians over seeds; a run that does not get there counts as i
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import math
 import statistics
@@ -107,10 +108,8 @@ def evaluations(play: Callable[[Counted, int, int], None], make: Any, d: int, mo
         function = make(d, np.random.default_rng([seed, d]))
         values = [function(x) for x in np.random.default_rng(0).random((2000, d))]
         counted = Counted(function, TARGET * float(np.ptp(values)), most)
-        try:
+        with contextlib.suppress(Reached):
             play(counted, d, seed)
-        except Reached:
-            pass
         found.append(float(counted.evaluations) if counted.reached else math.inf)
     return found
 

@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from naive import random_steps
 from naive import trust_region as naive
 
 import scalable_bandits as sb
 from scalable_bandits.posteriors.models import trust_region
+from scalable_bandits.posteriors.models.random_steps import RandomSteps
 from scalable_bandits.posteriors.models.trust_region import TrustRegion, Turned
 from scalable_bandits.posteriors.state import copied
+from scalable_bandits.randomness import generator
 
 SIDES = np.array([4.0, 0.5])
 BOUNDS = np.array([[-1.0, 3.0], [0.0, 0.5]])
@@ -28,6 +31,23 @@ def ellipsoid(d, seed=5):
     optimum, turned = rng.uniform(0.3, 0.7, d), np.linalg.qr(rng.standard_normal((d, d)))[0]
     axes = 10.0 ** (6.0 * np.arange(d) / (d - 1))
     return lambda x: float((axes * (turned @ (10.0 * (np.asarray(x) - optimum))) ** 2).sum())
+
+
+def cone(d, seed=5):
+    optimum = np.random.default_rng(seed).uniform(0.3, 0.7, d)
+    return lambda x: float(np.abs(np.asarray(x) - optimum).sum())
+
+
+def sector(d, seed=5):
+    """A hundred times as steep on one side of each plane through the minimum as on the other."""
+    rng = np.random.default_rng(seed)
+    optimum, turned = rng.uniform(0.3, 0.7, d), np.linalg.qr(rng.standard_normal((d, d)))[0]
+
+    def value(x):
+        away = turned @ (np.asarray(x) - optimum)
+        return float(((np.where(away > 0.0, 100.0, 1.0) * away) ** 2).sum() ** 0.9)
+
+    return value
 
 
 def rosenbrock(x):
@@ -88,7 +108,9 @@ def test_model(count):
     more = learned(turned)
     likelier = density(more, points @ axes.T) > density(logs, points)
     expected = axes if likelier else np.eye(2)
-    np.testing.assert_allclose(model.posterior.axes.T @ model.posterior.axes, expected.T @ expected, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(
+        model.posterior.axes.T @ model.posterior.axes, expected.T @ expected, rtol=1e-3, atol=1e-4
+    )
     chosen = learned(model.posterior)
     at, _ = naive.posterior(
         points @ model.posterior.axes.T, values, np.exp(chosen[[0, 2, 3]]), math.exp(chosen[1]), 1e-12
@@ -100,7 +122,7 @@ def test_model(count):
 
 @pytest.mark.parametrize("flat", [False, True])
 def test_even_axes(flat):
-    """In their coordinates a quadratic function is curved alike in all directions; flat ones are not stretched at will."""
+    """They make a quadratic function equally curved in all directions, but do not stretch flat ones at will."""
     rng = np.random.default_rng(3)
     turned = np.linalg.qr(rng.standard_normal((3, 3)))[0]
     strengths = np.array([1e-12 if flat else 1e-4, 1.0, -5.0])
@@ -205,6 +227,61 @@ def test_only_where_everything_is_learned_and_continuous():
     assert sb.GPPI(box)._region is None
 
 
+# ---- random steps
+
+
+@given(st.integers(0, 2**32), st.lists(st.booleans(), max_size=60), st.sampled_from([1, 2, 5]))
+@settings(max_examples=60, deadline=None)
+def test_random_steps(seed, gains, d):
+    """Their length and directions, after any gains; those of a restored object; and anew."""
+    steps, oracle = RandomSteps(d, seed), random_steps.OnePlusOne(d)
+    for count, gained in enumerate(gains):
+        found = steps.step(count)
+        normal = generator(seed, "random step", count).standard_normal(d)
+        np.testing.assert_allclose(found, oracle.step(normal), rtol=1e-9)
+        steps.observe(found, gained)
+        oracle.learn(found.tolist(), gained)
+        assert steps.length == pytest.approx(oracle.sigma)
+    other = RandomSteps(d, seed)
+    other.restore(copied(steps.state()))
+    np.testing.assert_array_equal(other.step(7), steps.step(7))
+    steps.begin()
+    np.testing.assert_array_equal(steps.step(7), RandomSteps(d, seed).step(7))
+
+
+def test_random_steps_come_after_steps_without_a_gain(monkeypatch):
+    """And after many observations: a series, then as many points of the whole space as there would have been."""
+    monkeypatch.setattr(trust_region, "LATE", 25)
+    monkeypatch.setattr(trust_region, "SERIES", 12)
+    function = cone(2)
+    policy, region, kinds = sb.GPEI(sb.Box([[0, 1]] * 2), minimize=True), None, []
+    region = policy._region
+    for count in range(120):
+        region.exact = count > 40
+        x, y = policy._history()
+        point = policy.ask()
+        best = x[np.argmax(y)] if len(y) else point
+        step = region._at_random(best, len(y)) if region._wait else None
+        at_random = step is not None and np.array_equal(point, step)
+        kinds.append("random" if at_random else "whole" if region._wait else "model")
+        left, wait = region._left, region._wait
+        policy.tell(point, function(point))
+        if at_random:
+            assert (region._left, region._wait) == (left - 1, wait)
+            assert left > 0
+    assert "random" not in kinds[:40]
+    series = [len(list(each)) for kind, each in itertools.groupby(kinds[40:]) if kind == "random"]
+    assert series[0] == 12
+    assert kinds[40:].count("whole") > 3
+
+
+@pytest.mark.slow
+def test_where_a_function_has_no_second_derivatives():
+    """Random steps refine a minimum at a kink, where a smooth model promises gains that are none."""
+    _, values = minimized(sector(5), 5, 600, tolerance=4e-6)
+    assert values[-1] <= 4e-6
+
+
 # ---- what it reaches
 
 
@@ -260,9 +337,11 @@ def test_predictions_have_all_observations():
 
 
 @pytest.mark.parametrize("batch", [1, 3])
-def test_replayed_and_restored(batch):
+@pytest.mark.parametrize("late", [12, 300])
+def test_replayed_and_restored(batch, late, monkeypatch):
     """A policy that is told the same points in the same order, as asked for, goes on alike; so does a restored one."""
-    function = sphere(2)
+    monkeypatch.setattr(trust_region, "LATE", late)
+    function = cone(2)
     space = sb.Box([[0, 1]] * 2)
     first, replayed, restored = (sb.GPEI(space, minimize=True) for _ in range(3))
     for _ in range(24 // batch):

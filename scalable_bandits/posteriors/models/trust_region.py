@@ -8,7 +8,8 @@
     observe  rho = gain of the best value / gain that was predicted at x
              rho > 0.7 and x near the edge of the region: double r;  rho < 0.1: halve r
     turns    after a step with rho >= 0.1 the next point is the region's again; after others, 1, 2 and then always 4
-             points are those of the whole space first
+             points are those of the whole space first; where values are exact, from 300 observations on, 36 points
+             at random steps from the best one come before these (`random_steps.py`), which need no model
 
 Distances are the largest ones along a coordinate, as shares of the space's sides. The radius is as at first when a
 point of the whole space is the best one and far away. What the region does follows from the observations, their order,
@@ -40,7 +41,8 @@ from scalable_bandits.posteriors.box.maximization import Sizes, maximize_over_bo
 from scalable_bandits.posteriors.box.surface import SmoothIndex, constant_mean
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal, gaussian_density, likeliest
 from scalable_bandits.posteriors.models.model import MEAN
-from scalable_bandits.posteriors.state import StateEntry, Stateful, number
+from scalable_bandits.posteriors.models.random_steps import SHORTEST, RandomSteps
+from scalable_bandits.posteriors.state import StateEntry, Stateful, member, number
 from scalable_bandits.randomness import derived_seed
 
 FIRST = 10  # least number of observations before the first step: points that are spread over the space
@@ -50,6 +52,8 @@ SEEN = 10.0  # distance of the observations that the model has, in radii, where 
 MOST = 100  # largest number of observations of the model
 REACH = 1000  # the same of the model of the whole space, in whose stead the region sees the best points
 PATIENCE = 4  # largest number of points of the whole space between two steps
+LATE = 300  # number of observations from which on there are random steps
+SERIES = 36  # number of random steps after one without a gain
 STREAK = 5  # number of steps in a row, each with a gain as predicted, after which values are exact
 SPACING = 0.01  # length of the steps, in sides of the space, from which on the model of the whole space has them all
 SAME = 1e-15  # distance, in sides of the space, at which two points are one
@@ -102,7 +106,6 @@ class Turned:
         pulls = process / lengthscale**2 * weights * np.exp(-0.5 * (u**2).sum(axis=1) / lengthscale**2)
         inner = (u.T * (2.0 * quadratic * weights + pulls / lengthscale**2)) @ u
         return np.asarray(self.axes.T @ (pulls.sum() * np.eye(len(inner)) - inner) @ self.axes)
-
 
     def newton_step(self, bounds: Floats) -> Floats:
         """Return where a quadratic approximation of the mean at the origin is largest, or before it the bounds (d, 2).
@@ -199,7 +202,7 @@ class TrustRegion(Stateful):
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (
         number("radius", float), number("exact", bool), number("_streak", int), number("_pause", int),
-        number("_wait", int),
+        number("_wait", int), number("_left", int), member("_random", name="random"),
     )  # fmt: skip
 
     def __init__(self, bounds: Floats, seed: int):
@@ -207,6 +210,7 @@ class TrustRegion(Stateful):
         self.radius, self.exact = RADIUS, False
         self._streak = 0  # number of the last steps in a row with a gain
         self._pause, self._wait = 1, 0  # points of the whole space after the next step without a gain; until the next
+        self._random, self._left = RandomSteps(len(bounds), seed), 0  # random steps, and how many are left for now
         self._model: tuple[int, LocalModel] | None = None  # of so many observations
 
     @property
@@ -230,10 +234,17 @@ class TrustRegion(Stateful):
         failed
             Points (j, d) at which the function failed.
         """
-        if len(y) < self.first or self._wait or self.holds(pending, x[np.argmax(y)]):
+        best = x[np.argmax(y)]
+        if len(y) < self.first or self.holds(pending, best):
             return None
-        found = self._offer(x, y)
-        return None if found is None or self._holds_same(failed, found) else found
+        found = self._at_random(best, len(y)) if self._wait else self._offer(x, y)
+        return None if found is None or self._holds_same(np.concatenate([failed, pending]), found) else found
+
+    def _at_random(self, best: Floats, count: int) -> Floats | None:
+        """Return a point (d,) at a random step from the best one after so many observations, if there is one left."""
+        if count < LATE or not self.exact or not self._left or self._random.length < SHORTEST:
+            return None
+        return np.clip(best + self._sides * self._random.step(count), self._bounds[:, 0], self._bounds[:, 1])
 
     def _offer(self, x: Floats, y: Floats) -> Floats | None:
         """Return the point (d,) of the region with the largest mean; None if it promises no gain, or is known."""
@@ -263,6 +274,9 @@ class TrustRegion(Stateful):
             return [earlier]
         best = int(np.argmax(y[:earlier]))
         gain, distance = float(y[-1] - y[best]), float(self._distances(x[-1:], x[best])[0])
+        at_random = self._at_random(x[best], earlier) if asked and self._wait else None
+        if at_random is not None and self._holds_same(x[-1:], at_random):
+            return self._observe_at_random(x, y, best)
         predicted = -math.inf
         if asked and self.holds(x[-1:], x[best]):
             predicted = self._fitted(x[:-1], y[:-1]).gain(x[-1])
@@ -271,10 +285,12 @@ class TrustRegion(Stateful):
                 self._pause, self._wait = 1, 0
                 if distance > FAR * self.radius:
                     self.radius = RADIUS
+                    self._random.begin()
             elif asked and self._wait:
                 self._wait -= 1
             elif asked and self._offer(x[:-1], y[:-1]) is None:  # it was the region's turn
                 self._wait = self._pause = PATIENCE
+                self._left = SERIES
             return [best, earlier]
         apart = [earlier] if distance >= SPACING else []
         if gain <= 0.0 or gain < 0.1 * predicted:
@@ -295,7 +311,18 @@ class TrustRegion(Stateful):
         """Halve the radius, and wait."""
         self.radius, self._streak = max(SMALLEST, 0.5 * self.radius), 0
         self._wait, self._pause = self._pause, min(PATIENCE, 2 * self._pause)
+        self._left = SERIES
         self._model = None  # it depends on the radius
+
+    def _observe_at_random(self, x: Floats, y: Floats, best: int) -> list[int]:
+        """Adapt to a random step from the best of the earlier observations."""
+        gained, distance = bool(y[-1] > y[best]), float(self._distances(x[-1:], x[best])[0])
+        self._random.observe((x[-1] - x[best]) / self._sides, gained)
+        self._left -= 1
+        if gained:
+            self.radius = max(self.radius, min(distance, RADIUS))
+        apart = [len(y) - 1] if distance >= SPACING else []
+        return apart if gained else [best, *apart]
 
     def _holds_same(self, points: Floats, x: Floats) -> bool:
         return bool((self._distances(points, x) < SAME).any())
