@@ -252,7 +252,7 @@ def test_random_steps(seed, gains, d):
 def test_random_steps_come_after_steps_without_a_gain(monkeypatch):
     """And after many observations: a series, then as many points of the whole space as there would have been."""
     monkeypatch.setattr(trust_region, "LATE", 25)
-    monkeypatch.setattr(trust_region, "SERIES", 12)
+    monkeypatch.setattr(trust_region, "SERIES", 6)
     function = cone(2)
     policy, region, kinds = sb.GPEI(sb.Box([[0, 1]] * 2), minimize=True), None, []
     region = policy._region
@@ -271,7 +271,8 @@ def test_random_steps_come_after_steps_without_a_gain(monkeypatch):
             assert left > 0
     assert "random" not in kinds[:40]
     series = [len(list(each)) for kind, each in itertools.groupby(kinds[40:]) if kind == "random"]
-    assert series[0] == 12
+    assert set(series) <= {6, 12, 24}  # by the number of points of the whole space that follow
+    assert len(series) > 1
     assert kinds[40:].count("whole") > 3
 
 
@@ -291,7 +292,8 @@ def test_sphere(d, most):
     policy, values = minimized(sphere(d), d, most, tolerance=1e-8)
     assert values[-1] <= 1e-8
     np.testing.assert_array_equal(policy.best().x, policy.domain.points([policy.model.numbers[-1]])[0])
-    assert policy.best().value == values[-1] or d == 2  # where there were too few steps to know that values are exact
+    same = pytest.approx(values[-1], rel=1e-14, abs=0.0)
+    assert policy.best().value == same or d == 2  # where there were too few steps to know that values are exact
 
 
 @pytest.mark.parametrize("d", [2, pytest.param(5, marks=pytest.mark.slow)])

@@ -8,8 +8,8 @@
     observe  rho = gain of the best value / gain that was predicted at x
              rho > 0.7 and x near the edge of the region: double r;  rho < 0.1: halve r
     turns    after a step with rho >= 0.1 the next point is the region's again; after others, 1, 2 and then always 4
-             points are those of the whole space first; where values are exact, from 300 observations on, 36 points
-             at random steps from the best one come before these (`random_steps.py`), which need no model
+             points are those of the whole space first; where values are exact, from 300 observations on, nine times
+             as many random steps from the best one come before these (`random_steps.py`), which need no model
 
 Distances are the largest ones along a coordinate, as shares of the space's sides. The radius is as at first when a
 point of the whole space is the best one and far away. What the region does follows from the observations, their order,
@@ -53,7 +53,8 @@ MOST = 100  # largest number of observations of the model
 REACH = 1000  # the same of the model of the whole space, in whose stead the region sees the best points
 PATIENCE = 4  # largest number of points of the whole space between two steps
 LATE = 300  # number of observations from which on there are random steps
-SERIES = 36  # number of random steps after one without a gain
+SERIES = 9  # number of random steps for each of the points of the whole space that follow
+SURE = 3.0  # gain, in standard deviations, from which on Newton's step is among the first points of a search
 STREAK = 5  # number of steps in a row, each with a gain as predicted, after which values are exact
 SPACING = 0.01  # length of the steps, in sides of the space, from which on the model of the whole space has them all
 SAME = 1e-15  # distance, in sides of the space, at which two points are one
@@ -255,7 +256,9 @@ class TrustRegion(Stateful):
         seed = derived_seed(self._seed, "region", len(y))
         with one_thread:
             likely = np.stack([np.zeros(len(best)), model.posterior.newton_step(bounds)])
-            top = maximize_over_box(model.posterior, MEAN, bounds, seed, likely, SIZES)
+            mean, variance = model.posterior.predict(likely)
+            sure = mean[1] - model.best > SURE * math.sqrt(variance[1])
+            top = maximize_over_box(model.posterior, MEAN, bounds, seed, likely[: 1 + sure], SIZES)
         found = np.clip(best + top.x * model.scale, low, high)
         return None if model.gain(found) < _least(y) or self._holds_same(x, found) else found
 
@@ -311,7 +314,7 @@ class TrustRegion(Stateful):
         """Halve the radius, and wait."""
         self.radius, self._streak = max(SMALLEST, 0.5 * self.radius), 0
         self._wait, self._pause = self._pause, min(PATIENCE, 2 * self._pause)
-        self._left = SERIES
+        self._left = SERIES * self._wait
         self._model = None  # it depends on the radius
 
     def _observe_at_random(self, x: Floats, y: Floats, best: int) -> list[int]:
