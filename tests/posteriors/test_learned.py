@@ -337,9 +337,11 @@ def test_a_restored_policy_goes_on_alike(rounds, monkeypatch):
     np.testing.assert_array_equal(asked(first, 4), asked(second, 4))
 
 
-def test_milestones():
-    found, n, prior = [], 2, sb.GPEI(BOX).model
-    while n < 3000:
+@pytest.mark.parametrize(("kind", "most"), [(sb.GPPI, 3000), (sb.GPEI, 1500)])
+def test_milestones(kind, most):
+    """As far as one and a half times the reach, which is half as long beside a trust region."""
+    found, n, prior = [], 2, kind(BOX).model
+    while n < most:
         n = prior.next_milestone(n)
         found.append(n)
     growth = np.diff(found) / found[:-1]

@@ -342,7 +342,8 @@ class TestFigures:
 
         papers = [study.name for study in figures.of_papers()]
         measured = (*figures.measured.TUNERS, *figures.measured.POLICIES, *figures.measured.TASKS)
-        newer = figures.measured.NEWER
+        newer, beside = figures.measured.NEWER, figures.measured.BESIDE
+        parts = (*figures.measured.TUNERS, *beside, *figures.measured.POLICIES, *figures.measured.TASKS)
         with_source = [name for name, study in Study.registry.items() if study.source]
         assert sorted([*papers, *newer, *measured]) == sorted(with_source)
         text = figures.PAGE.read_text()
@@ -352,7 +353,7 @@ class TestFigures:
         assert [line[3:] for line in text.splitlines() if line.startswith("## ")] == [
             *papers, "Newer policies", "On measured data",
         ]  # fmt: skip
-        assert [line[4:] for line in text.splitlines() if line.startswith("### ")] == [*newer, *measured]
+        assert [line[4:] for line in text.splitlines() if line.startswith("### ")] == [*newer, *parts]
 
     def test_smaller_ones_are_labelled(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A result of `run --json` that is not the whole study says so; its pictures are drawn, and those alone."""
