@@ -348,7 +348,7 @@ def test_milestones(kind, most):
     large = np.array(found[:-1]) >= 200
     assert (growth[large] <= 0.1).all()
     assert (growth[large] > 0.065).all()
-    assert max(np.diff(found)) == 200
+    assert max(np.diff(found)) == most // 15
     assert len(found) < 75
 
 
