@@ -75,6 +75,8 @@ def execute(name: str) -> Any:
         environment = {
             "SCALABLE_BANDITS_DATA": str(FOLDER.parents[1] / "shared" / "data"),  # where tests look, too
             **os.environ,
+            # The kernels of OpenBLAS round differently from processor to processor; these run on each that has AVX2.
+            "OPENBLAS_CORETYPE": "Haswell",
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
             "PYTHONPATH": os.pathsep.join(filter(None, [str(FOLDER.parent), os.environ.get("PYTHONPATH")])),
             "JUPYTER_PLATFORM_DIRS": "1",  # without it jupyter_core warns

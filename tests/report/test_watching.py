@@ -399,7 +399,8 @@ seen
 
     cells = [code, "seen.stop()"]
     notebook: Any = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    NotebookClient(notebook, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
+    options: dict[str, Any] = {"iopub_timeout": 60, "resources": {"metadata": {"path": str(tmp_path)}}}  # busy machines
+    NotebookClient(notebook, kernel_name="python3", **options).execute()
     (output,) = notebook.cells[0].outputs
     assert "closed" in output["data"]["text/html"]
     assert output["data"]["text/plain"] == "RandomSearch: 2 evaluations"
