@@ -402,5 +402,5 @@ seen
     options: dict[str, Any] = {"iopub_timeout": 60, "resources": {"metadata": {"path": str(tmp_path)}}}  # busy machines
     NotebookClient(notebook, kernel_name="python3", **options).execute()
     (output,) = notebook.cells[0].outputs
-    assert "closed" in output["data"]["text/html"]
     assert output["data"]["text/plain"] == "RandomSearch: 2 evaluations"
+    assert "closed" in output["data"]["text/html"]
