@@ -63,7 +63,7 @@ VERDICTS = {
     "this package's tuner were made.",
     "bbob-noisy": "Severe noise that grows with the distance from the optimum, or has outliers.",
     "bbob-six": "Few evaluations, beside tuners that people name most, of which some take seconds an evaluation and "
-    "have played few runs. Instances from 31 on of six functions that were not looked at while this package's tuner was "
+    "have played few runs. Instances from 31 on of six functions that were not looked at while this tuner was "
     "made. NGOpt begins in the middle, and is ahead at first.",
     "bbob-long": "Instances from 31 on. Functions 1, 4, 5, 8, 11, 12, 15, 20 and 23 were not looked at while this "
     "package's tuner was made. CMA-ES begins again with twice the population where it ends. It catches up with the "
