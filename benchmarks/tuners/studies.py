@@ -24,16 +24,8 @@ from scalable_bandits.environments.published.bbob import BBOB
 from scalable_bandits.studies import Study, layout
 from scalable_bandits.studies.growth import shown_value
 
-CHECKPOINTS = (
-    10,
-    20,
-    50,
-    100,
-    200,
-    500,
-    1000,
-    2000,
-)  # numbers of evaluations after which a tuner is asked for its recommendation
+# Numbers of evaluations after which a tuner is asked for its recommendation.
+CHECKPOINTS = (10, 20, 50, 100, 200, 500, 1000, 2000)
 SLOW = ("BoTorch", "HEBO", "SMAC", "Vizier", "Ax")
 EVALUATIONS = dict.fromkeys(SLOW, 100)  # of a run; 500 for all others
 REPLICATES = {"GPSampler": 5, **dict.fromkeys(SLOW, 2)}  # 20 for all others

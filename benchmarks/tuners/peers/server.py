@@ -1,6 +1,7 @@
 """One tuner in an environment of its own: questions come as lines of JSON, answers go out as such.
 
-    hello -> version and modules;  make (tuner, parameters, seed, budget), ask, tell (x, y), recommend -> its result
+    hello (tuner) -> name and version of its package
+    make (tuner, parameters, seed, budget), ask (), tell (x, y), recommend () -> what the tuner returns
     an answer has "result" or "error", and "cpu_seconds" of the process
 
 What the packages print goes to the standard error stream.
@@ -33,7 +34,7 @@ def unpacked(given: list[list[Any]]) -> Parameters:
 
 def version_of(tuner: str) -> str:
     """Return name and version of a tuner's package, the first of its requirements."""
-    package = re.split(r"[\\[<>=!]", TUNERS[tuner].requirements[0])[0]
+    package = re.split(r"[\[<>=!]", TUNERS[tuner].requirements[0])[0]
     return f"{package} {importlib.metadata.version(package)}"
 
 

@@ -83,6 +83,7 @@ class BBOB(Environment):
     """
 
     SOURCE: ClassVar[Source] = COCO
+    SUITE: ClassVar[str] = "bbob"
     DIMENSIONS: ClassVar[tuple[int, ...]] = (2, 3, 5, 10, 20, 40)
 
     def __init__(
@@ -123,10 +124,14 @@ class BBOB(Environment):
         return SearchSpace({f"x{i}": Real(-SIDE, SIDE) for i in range(self.dimension)})
 
     def _make(self, dimension: int) -> Any:
+        """Return the function of the package; in dimensions that its suite does not have, that of bbob."""
         COCO.require()
         import cocoex  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
-        return cocoex.BareProblem("bbob", self.function, dimension, self.instance)
+        if self.SUITE == "bbob" or dimension not in self.DIMENSIONS:
+            return cocoex.BareProblem("bbob", self.function, dimension, self.instance)
+        suite = cocoex.Suite(self.SUITE, f"instances: {self.instance}", f"dimensions: {dimension}")
+        return suite.get_problem_by_function_dimension_instance(self.function, dimension, self.instance)
 
     def _minimum(self) -> float:
         """Return the published minimum."""
@@ -189,16 +194,8 @@ class LargeScaleBBOB(BBOB):
         If the package that has the functions is not installed.
     """
 
+    SUITE: ClassVar[str] = "bbob-largescale"
     DIMENSIONS: ClassVar[tuple[int, ...]] = (20, 40, 80, 160, 320, 640)
-
-    def _make(self, dimension: int) -> Any:
-        if dimension not in self.DIMENSIONS:
-            return super()._make(dimension)
-        COCO.require()
-        import cocoex
-
-        suite = cocoex.Suite("bbob-largescale", f"instances: {self.instance}", f"dimensions: {dimension}")
-        return suite.get_problem_by_function_dimension_instance(self.function, dimension, self.instance)
 
     def _minimum(self) -> float:
         """Return the published minimum: that of the function and the instance in any dimension, also of `BBOB`."""
@@ -236,6 +233,7 @@ class MixedIntegerBBOB(BBOB):
         If the package that has the functions is not installed.
     """
 
+    SUITE: ClassVar[str] = "bbob-mixint"
     DIMENSIONS: ClassVar[tuple[int, ...]] = (5, 10, 20, 40, 80, 160)
     LEVELS: ClassVar[tuple[int, ...]] = (2, 4, 8, 16)
     # Factors of the functions, by which values of different ones are of the same order; 1 for others.
@@ -248,16 +246,9 @@ class MixedIntegerBBOB(BBOB):
         kinds = [*(Integer(0, levels - 1) for levels in self.LEVELS), Real(-SIDE, SIDE)]
         return SearchSpace({f"x{i}": kinds[5 * i // self.dimension] for i in range(self.dimension)})
 
-    def _make(self, dimension: int) -> Any:
-        COCO.require()
-        import cocoex
-
-        suite = cocoex.Suite("bbob-mixint", f"instances: {self.instance}", f"dimensions: {dimension}")
-        return suite.get_problem_by_function_dimension_instance(self.function, dimension, self.instance)
-
     def _minimum(self) -> float:
         """Return the published minimum, a multiple of that of the function of `BBOB` with the same instance."""
-        return self.FACTORS.get(self.function, 1.0) * float(super()._make(2).best_value())
+        return self.FACTORS.get(self.function, 1.0) * float(self._make(2).best_value())
 
 
 def observed_above(model: NoiseModel, above: float, dimension: int, rng: np.random.Generator) -> float:

@@ -14,7 +14,7 @@
 Distances are the largest ones along a coordinate, as shares of the space's sides. The radius is as at first when a
 point of the whole space is the best one and far away. What the region does follows from the observations, their order,
 and which of them were asked for: a point of the whole space that is in the region, where a gain is predicted, is a step
-as well; one that was only told is none, and does not count in turns.
+as well; one that was only told is not a step, and does not count in turns.
 
 Of steps shorter than a hundredth of the sides, the model of the whole space has only the points that were the best ones
 when the next step did not gain. Else it would see ever more points around one place, and search there too. Where steps
@@ -71,12 +71,19 @@ SIZES = Sizes(256, 4, slope=0.0)  # the best end is refined always
 class Turned:
     """Posterior of values (m,) at points (m, d), with the likeliest hyperparameters, in coordinates u = axes x.
 
+    Parameters
+    ----------
+    points, z
+        Points (m, d), of which the origin is the best one, and values (m,) with mean 0 and deviation 1.
+    axes
+        Matrix (d, d) that turns and stretches the points.
+
     Attributes
     ----------
     surface : Surface
         The posterior as a function of u.
     axes : ndarray
-        (d, d).
+        Matrix (d, d) that turns and stretches the points.
     density : float
         Log posterior density of its hyperparameters.
     """
