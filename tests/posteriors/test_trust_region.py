@@ -7,15 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive import random_steps
 from naive import trust_region as naive
 
 import scalable_bandits as sb
 from scalable_bandits.posteriors.models import trust_region
-from scalable_bandits.posteriors.models.random_steps import RandomSteps
+from scalable_bandits.posteriors.models.learned import BY_CHANCE, share_of_ties
 from scalable_bandits.posteriors.models.trust_region import TrustRegion, Turned
 from scalable_bandits.posteriors.state import copied
-from scalable_bandits.randomness import generator
 
 SIDES = np.array([4.0, 0.5])
 BOUNDS = np.array([[-1.0, 3.0], [0.0, 0.5]])
@@ -227,60 +225,99 @@ def test_only_where_everything_is_learned_and_continuous():
     assert sb.GPPI(box)._region is None
 
 
-# ---- random steps
+# ---- the evolution strategy
 
 
-@given(st.integers(0, 2**32), st.lists(st.booleans(), max_size=60), st.sampled_from([1, 2, 5]))
-@settings(max_examples=60, deadline=None)
-def test_random_steps(seed, gains, d):
-    """Their length and directions, after any gains; those of a restored object; and anew."""
-    steps, oracle = RandomSteps(d, seed), random_steps.OnePlusOne(d)
-    for count, gained in enumerate(gains):
-        found = steps.step(count)
-        normal = generator(seed, "random step", count).standard_normal(d)
-        np.testing.assert_allclose(found, oracle.step(normal), rtol=1e-9)
-        steps.observe(found, gained)
-        oracle.learn(found.tolist(), gained)
-        assert steps.length == pytest.approx(oracle.sigma)
-    other = RandomSteps(d, seed)
-    other.restore(copied(steps.state()))
-    np.testing.assert_array_equal(other.step(7), steps.step(7))
-    steps.begin()
-    np.testing.assert_array_equal(steps.step(7), RandomSteps(d, seed).step(7))
-
-
-def test_random_steps_come_after_steps_without_a_gain(monkeypatch):
+def test_the_evolution_strategy_comes_after_steps_without_a_gain(monkeypatch):
     """And after many observations: a series, then as many points of the whole space as there would have been."""
     monkeypatch.setattr(trust_region, "LATE", 25)
     monkeypatch.setattr(trust_region, "SERIES", 6)
     function = cone(2)
-    policy, region, kinds = sb.GPEI(sb.Box([[0, 1]] * 2), minimize=True), None, []
+    policy, kinds = sb.GPEI(sb.Box([[0, 1]] * 2), minimize=True), []
     region = policy._region
+    region._repeats = trust_region.REPEATS
     for count in range(120):
         region.exact = count > 40
-        x, y = policy._history()
-        point = policy.ask()
-        best = x[np.argmax(y)] if len(y) else point
-        step = region._at_random(best, len(y)) if region._wait else None
-        at_random = step is not None and np.array_equal(point, step)
-        kinds.append("random" if at_random else "whole" if region._wait else "model")
-        left, wait = region._left, region._wait
+        point, wait, left = policy.ask(), region._wait, region._left
+        evolved = region._evolution.find(point) is not None
+        kinds.append("evolved" if evolved else "whole" if wait else "model")
         policy.tell(point, function(point))
-        if at_random:
+        if evolved:
             assert (region._left, region._wait) == (left - 1, wait)
             assert left > 0
-    assert "random" not in kinds[:40]
-    series = [len(list(each)) for kind, each in itertools.groupby(kinds[40:]) if kind == "random"]
-    assert set(series) <= {6, 12, 24}  # by the number of points of the whole space that follow
+    assert "evolved" not in kinds[:40]
+    series = [len(list(each)) for kind, each in itertools.groupby(kinds[40:]) if kind == "evolved"]
+    assert set(series[:-1]) <= {6, 12, 24}  # by the number of points of the whole space that follow
     assert len(series) > 1
     assert kinds[40:].count("whole") > 3
 
 
 @pytest.mark.slow
 def test_where_a_function_has_no_second_derivatives():
-    """Random steps refine a minimum at a kink, where a smooth model promises gains that are none."""
-    _, values = minimized(sector(5), 5, 600, tolerance=4e-6)
+    """The evolution strategy refines a minimum at a kink, where a smooth model promises gains that are none."""
+    _, values = minimized(sector(5), 5, 1000, tolerance=4e-6)
     assert values[-1] <= 4e-6
+
+
+@pytest.mark.parametrize(("levels", "repeats"), [(0.0, 1), (1.0, 2), (2.0, 3)])
+def test_the_best_point_is_measured_again_to_see_whether_values_are_exact(levels, repeats, monkeypatch):
+    """Once, if no two other values were equal; where many are, until it agrees hardly by chance."""
+    monkeypatch.setattr(trust_region, "LATE", 60)
+    policy = sb.GPEI(sb.Box([[0, 1]] * 2), minimize=True)
+    x = np.random.default_rng(0).random((60, 2))
+    loss = sphere(2)
+    values = [math.ceil(loss(each) / levels) * levels if levels else loss(each) for each in x]
+    policy.tell(x, values)
+    chance = share_of_ties(np.array(values), 1.0)
+    assert chance ** (repeats - 1) >= BY_CHANCE > chance**repeats
+    for _ in range(repeats):
+        assert not policy._region.exact
+        np.testing.assert_array_equal(policy.ask(), x[np.argmin(values)])
+        policy.tell(x[np.argmin(values)], min(values))
+    assert policy._region.exact
+    assert not (np.abs(policy.ask() - x) < 1e-9).all(axis=1).any()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_values_that_differ_are_not_exact(fails, monkeypatch):
+    """One more measurement shows it; also where it fails."""
+    monkeypatch.setattr(trust_region, "LATE", 30)
+    policy = sb.GPEI(sb.Box([[0, 1]] * 2), minimize=True)
+    x = np.random.default_rng(0).random((30, 2))
+    values = [sphere(2)(each) for each in x]
+    policy.tell(x, values)
+    best = policy.ask()
+    np.testing.assert_array_equal(best, x[np.argmin(values)])
+    if fails:
+        policy.tell_failure(best)
+    else:
+        policy.tell(best, min(values) + 1e-9)
+    for _ in range(8):
+        assert not policy._region.exact
+        x = policy.ask()
+        assert np.abs(x - best).max() > 0.0
+        assert policy._region._evolution.find(x) is None
+        policy.tell(x, sphere(2)(x))
+
+
+def test_a_point_of_the_evolution_strategy_that_fails(monkeypatch):
+    """It is as bad as the worst value, and the generation goes on."""
+    monkeypatch.setattr(trust_region, "LATE", 12)
+    function = cone(2)
+    policy = sb.GPEI(sb.Box([[0, 1]] * 2), minimize=True)
+    region = policy._region
+    region.exact, failed = True, 0
+    for _ in range(60):
+        x = policy.ask()
+        position = region._evolution.find(x)
+        if position is not None and failed < 2 and position < len(region._evolution._values) - 1:
+            policy.tell_failure(x)
+            assert region._evolution._values[position] == min(policy.model.ys)
+            failed += 1
+        else:
+            policy.tell(x, function(x))
+    assert failed == 2
+    assert region._evolution._age > 1
 
 
 # ---- what it reaches

@@ -85,6 +85,12 @@ def _listed(name: str, dtype: type[np.generic]) -> StateEntry:
     )  # fmt: skip
 
 
+def share_of_ties(ys: Floats, more: float = 0.0) -> float:
+    """Return the share of the pairs of values (n,) that are equal, as if there were some more pairs of equal ones."""
+    _, same = np.unique(ys, return_counts=True)
+    return (more + float((same * (same - 1) / 2).sum())) / (more + len(ys) * (len(ys) - 1) / 2)
+
+
 class Fit(NamedTuple):
     """Values learned from the first observations."""
 
@@ -250,10 +256,8 @@ class LearnedModel(Model):
         repeats = len(ys) - len(points)
         if not repeats or (ys != ys[first][where]).any():
             return False
-        _, same = np.unique(ys[first], return_counts=True)
-        ties, pairs = float((same * (same - 1) / 2).sum()), len(points) * (len(points) - 1) / 2
-        chance = (1.0 + ties) / (1.0 + pairs)
-        return len(points) > 2 and ties <= COARSE * pairs and chance**repeats < BY_CHANCE
+        fine = len(points) > 2 and share_of_ties(ys[first]) <= COARSE
+        return fine and share_of_ties(ys[first], 1.0) ** repeats < BY_CHANCE
 
     @property
     def exhausted(self) -> bool:

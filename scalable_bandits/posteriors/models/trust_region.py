@@ -9,7 +9,7 @@
              rho > 0.7 and x near the edge of the region: double r;  rho < 0.1: halve r
     turns    after a step with rho >= 0.1 the next point is the region's again; after others, 1, 2 and then always 4
              points are those of the whole space first; where values are exact, from 300 observations on, nine times
-             as many random steps from the best one come before these (`random_steps.py`), which need no model
+             as many of an evolution strategy come before these (`evolution.py`), which need no model
 
 Distances are the largest ones along a coordinate, as shares of the space's sides. The radius is as at first when a
 point of the whole space is the best one and far away. What the region does follows from the observations, their order,
@@ -17,8 +17,9 @@ and which of them were asked for: a point of the whole space that is in the regi
 as well; one that was only told is not a step, and does not count in turns.
 
 Of steps shorter than a hundredth of the sides, the model of the whole space has only the points that were the best ones
-when the next step did not gain. Else it would see ever more points around one place, and search there too. Where steps
-gain what is predicted, values are exact (`TrustRegion.exact`).
+when the next step did not gain. Else it would see ever more points around one place, and search there too. Values are
+exact (`TrustRegion.exact`) where steps gain what is predicted, or where the best point, which is measured again after
+300 observations, has the same value again, and hardly by chance.
 
 Sources: the radius as in trust-region methods (Conn, Gould & Toint 2000, section 6.1; Powell 2009, BOBYQA); a Gaussian
 process with a trend of basis functions (Rasmussen & Williams 2006, section 2.7) in the place of the quadratic model;
@@ -40,8 +41,9 @@ from scalable_bandits.posteriors.box.engine import BoxEngine
 from scalable_bandits.posteriors.box.maximization import Sizes, maximize_over_box
 from scalable_bandits.posteriors.box.surface import SmoothIndex, constant_mean
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal, gaussian_density, likeliest
+from scalable_bandits.posteriors.models.evolution import EvolutionStrategy
+from scalable_bandits.posteriors.models.learned import BY_CHANCE, share_of_ties
 from scalable_bandits.posteriors.models.model import MEAN
-from scalable_bandits.posteriors.models.random_steps import SHORTEST, RandomSteps
 from scalable_bandits.posteriors.state import StateEntry, Stateful, member, number
 from scalable_bandits.randomness import derived_seed
 
@@ -52,9 +54,10 @@ SEEN = 10.0  # distance of the observations that the model has, in radii, where 
 MOST = 100  # largest number of observations of the model
 REACH = 1000  # the same of the model of the whole space, in whose stead the region sees the best points
 PATIENCE = 4  # largest number of points of the whole space between two steps
-LATE = 300  # number of observations from which on there are random steps
-SERIES = 9  # number of random steps for each of the points of the whole space that follow
+LATE = 300  # number of observations from which on there are points of the evolution strategy
+SERIES = 9  # number of these for each of the points of the whole space that follow
 SURE = 3.0  # gain, in standard deviations, from which on Newton's step is among the first points of a search
+REPEATS = 10  # largest number of times that the best point is measured again to see whether values are exact
 STREAK = 5  # number of steps in a row, each with a gain as predicted, after which values are exact
 SPACING = 0.01  # length of the steps, in sides of the space, from which on the model of the whole space has them all
 SAME = 1e-15  # distance, in sides of the space, at which two points are one
@@ -205,12 +208,13 @@ class TrustRegion(Stateful):
     radius : float
         Half the length of the region's sides, in sides of the space.
     exact : bool
-        Whether values are known to be exact: several steps in a row gained what was predicted.
+        Whether values are known to be exact: several steps in a row gained what was predicted, or the best point was
+        measured again.
     """
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (
         number("radius", float), number("exact", bool), number("_streak", int), number("_pause", int),
-        number("_wait", int), number("_left", int), member("_random", name="random"),
+        number("_wait", int), number("_left", int), number("_repeats", int), member("_evolution", name="evolution"),
     )  # fmt: skip
 
     def __init__(self, bounds: Floats, seed: int):
@@ -218,7 +222,8 @@ class TrustRegion(Stateful):
         self.radius, self.exact = RADIUS, False
         self._streak = 0  # number of the last steps in a row with a gain
         self._pause, self._wait = 1, 0  # points of the whole space after the next step without a gain; until the next
-        self._random, self._left = RandomSteps(len(bounds), seed), 0  # random steps, and how many are left for now
+        self._evolution, self._left = EvolutionStrategy(len(bounds), seed), 0  # and how many of its points are left
+        self._repeats = 0  # measurements of the best point that agreed; `REPEATS` where that is known or told nothing
         self._model: tuple[int, LocalModel] | None = None  # of so many observations
 
     @property
@@ -245,14 +250,21 @@ class TrustRegion(Stateful):
         best = x[np.argmax(y)]
         if len(y) < self.first or self.holds(pending, best):
             return None
-        found = self._at_random(best, len(y)) if self._wait else self._offer(x, y)
+        if self._repeats_best(len(y)):
+            return np.asarray(best)
+        found = self._evolved(pending) if self._wait else self._offer(x, y)
         return None if found is None or self._holds_same(np.concatenate([failed, pending]), found) else found
 
-    def _at_random(self, best: Floats, count: int) -> Floats | None:
-        """Return a point (d,) at a random step from the best one after so many observations, if there is one left."""
-        if count < LATE or not self.exact or not self._left or self._random.length < SHORTEST:
+    def _repeats_best(self, count: int) -> bool:
+        """Whether the best point is to be measured again, after so many observations."""
+        return count >= LATE and not self.exact and self._repeats < REPEATS
+
+    def _evolved(self, pending: Floats) -> Floats | None:
+        """Return a point (d,) of the evolution strategy, if it has the turn."""
+        if not (self._evolution.started and self._left):
             return None
-        return np.clip(best + self._sides * self._random.step(count), self._bounds[:, 0], self._bounds[:, 1])
+        found = self._evolution.next(self._to_cube(pending))
+        return None if found is None else self._bounds[:, 0] + self._sides * found
 
     def _offer(self, x: Floats, y: Floats) -> Floats | None:
         """Return the point (d,) of the region with the largest mean; None if it promises no gain, or is known."""
@@ -284,9 +296,12 @@ class TrustRegion(Stateful):
             return [earlier]
         best = int(np.argmax(y[:earlier]))
         gain, distance = float(y[-1] - y[best]), float(self._distances(x[-1:], x[best])[0])
-        at_random = self._at_random(x[best], earlier) if asked and self._wait else None
-        if at_random is not None and self._holds_same(x[-1:], at_random):
-            return self._observe_at_random(x, y, best)
+        if asked and distance < SAME and self._repeats_best(earlier):
+            self._repeats = self._repeats + 1 if gain == 0.0 else REPEATS
+            self.exact = gain == 0.0 and share_of_ties(y[:LATE], 1.0) ** self._repeats < BY_CHANCE
+            return [earlier]
+        if asked and (position := self._evolution.find(self._to_cube(x[-1]))) is not None:
+            return self._observe_evolved(x, y, position)
         predicted = -math.inf
         if asked and self.holds(x[-1:], x[best]):
             predicted = self._fitted(x[:-1], y[:-1]).gain(x[-1])
@@ -295,16 +310,15 @@ class TrustRegion(Stateful):
                 self._pause, self._wait = 1, 0
                 if distance > FAR * self.radius:
                     self.radius = RADIUS
-                    self._random.begin()
             elif asked and self._wait:
                 self._wait -= 1
             elif asked and self._offer(x[:-1], y[:-1]) is None:  # it was the region's turn
-                self._wait = self._pause = PATIENCE
-                self._left = SERIES
+                self._pause = PATIENCE
+                self._pass_turn(x, y)
             return [best, earlier]
         apart = [earlier] if distance >= SPACING else []
         if gain <= 0.0 or gain < 0.1 * predicted:
-            self._without_gain()
+            self._without_gain(x, y)
             return [int(np.argmax(y)), *apart]
         self._pause, self._wait, self._streak = 1, 0, self._streak + 1
         self.exact = self.exact or self._streak >= STREAK
@@ -314,25 +328,52 @@ class TrustRegion(Stateful):
 
     def failed(self, x: Floats, y: Floats, point: Floats) -> None:
         """Take note that the function failed at a point (d,): in the region it is a step without a gain."""
-        if len(y) >= self.first and self.holds(point[None], x[np.argmax(y)]):
-            self._without_gain()
+        if len(y) < self.first:
+            return
+        best = x[np.argmax(y)]
+        if (position := self._evolution.find(self._to_cube(point))) is not None:
+            self._tell_evolution(position, float(y.min()), x, y)
+        elif float(self._distances(point[None], best)[0]) < SAME:
+            self._repeats = REPEATS
+        elif self.holds(point[None], best):
+            self._without_gain(x, y)
 
-    def _without_gain(self) -> None:
+    def _without_gain(self, x: Floats, y: Floats) -> None:
         """Halve the radius, and wait."""
         self.radius, self._streak = max(SMALLEST, 0.5 * self.radius), 0
-        self._wait, self._pause = self._pause, min(PATIENCE, 2 * self._pause)
-        self._left = SERIES * self._wait
+        self._pass_turn(x, y)
+        self._pause = min(PATIENCE, 2 * self._pause)
         self._model = None  # it depends on the radius
 
-    def _observe_at_random(self, x: Floats, y: Floats, best: int) -> list[int]:
-        """Adapt to a random step from the best of the earlier observations."""
-        gained, distance = bool(y[-1] > y[best]), float(self._distances(x[-1:], x[best])[0])
-        self._random.observe((x[-1] - x[best]) / self._sides, gained)
-        self._left -= 1
-        if gained:
-            self.radius = max(self.radius, min(distance, RADIUS))
+    def _pass_turn(self, x: Floats, y: Floats) -> None:
+        """Leave the next points to the whole space, and before these to the evolution strategy."""
+        self._wait = self._pause
+        if self.exact and len(y) >= LATE:
+            self._left = SERIES * self._wait
+            if not self._evolution.started:
+                best = int(np.argmax(y))
+                self._evolution.start(self._to_cube(x[best]), float(y[best]))
+
+    def _observe_evolved(self, x: Floats, y: Floats, position: int) -> list[int]:
+        """Adapt to the last observation, which is a point of the evolution strategy."""
+        best = int(np.argmax(y[:-1]))
+        distance = float(self._distances(x[-1:], x[best])[0])
+        self._tell_evolution(position, float(y[-1]), x, y)
         apart = [len(y) - 1] if distance >= SPACING else []
-        return apart if gained else [best, *apart]
+        if y[-1] <= y[best]:
+            return [best, *apart]
+        self.radius = max(self.radius, min(distance, RADIUS))
+        return apart
+
+    def _tell_evolution(self, position: int, y: float, x: Floats, ys: Floats) -> None:
+        """Let the evolution strategy learn the value of one of its points."""
+        best = int(np.argmax(ys))
+        self._evolution.observe(position, y, self._to_cube(x[best]), float(ys[best]), _least(ys))
+        self._left = max(0, self._left - 1)
+
+    def _to_cube(self, x: Floats) -> Floats:
+        """Return points (..., d) in coordinates of the unit cube."""
+        return np.asarray((x - self._bounds[:, 0]) / self._sides)
 
     def _holds_same(self, points: Floats, x: Floats) -> bool:
         return bool((self._distances(points, x) < SAME).any())

@@ -1,0 +1,217 @@
+"""CMA-ES: points from a normal distribution whose mean, length and directions are learned from the order of values.
+
+    sample   a generation x_j = m + sigma C^(1/2) z_j, j = 1..size, of standard normal z_j
+    learn    y_1, y_2, ... = (x_j - m) / sigma, best first
+             m = m + sigma y,  y = sum_i w_i y_i  over the better half
+             p = (1 - cs) p + sqrt(cs (2 - cs) mass) C^(-1/2) y,  sigma = sigma exp(cs / ds (|p| / E|z| - 1))
+             q = (1 - cc) q + h sqrt(cc (2 - cc) mass) y,  h = 0 where p is long, else 1
+             C = (1 - ...) C + c1 q q' + cm sum_i w_i y_i y_i'  over all, w_i < 0 in the worse half
+    restart  where the steps are as short as they may be, or all values are equal: with twice the size and at a point
+             drawn from the whole space; at the best point, with the first size, if that was found elsewhere since
+
+A better point that others found takes the place of the worst of the next generation, once. The points of a generation
+may be told in any order, and several may be pending.
+
+Sources: Hansen 2016, The CMA evolution strategy: a tutorial (weights and rates are those of its table 1); Auger and
+Hansen 2005, A restart CMA evolution strategy with increasing population size; Hansen 2011, Injecting external solutions
+into CMA-ES.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.posteriors.state import StateEntry, Stateful, array, number, value
+from scalable_bandits.randomness import generator
+
+LENGTH = 0.05  # first length of a step around the best point, in sides of the space
+WIDE = 0.2  # the same around a point that was drawn
+SHORTEST = 1e-9  # length in all directions below which the strategy starts again
+ELSEWHERE = 0.01  # distance of the best point from the mean, in sides, from which on it was found elsewhere
+SAME = 1e-12  # distance, in sides of the space, at which two points are one
+LEAST_SHARE = 1e-14  # least variance of a direction, relative to that of the longest one
+
+
+class Rates(NamedTuple):
+    """Weights and rates of a size of generations."""
+
+    weights: Floats  # (size,) by rank; of the worse half negative
+    parents: int  # number of the positive ones
+    mass: float  # variance-effective selection mass of these
+    sigma: float  # rate of the path that the length follows, cs
+    damping: float  # ds
+    path: float  # rate of the path of means, cc
+    one: float  # weight of the path in the covariance, c1
+    many: float  # weight of the points in the covariance, cm
+    normal: float  # expected length of a standard normal vector
+
+
+class EvolutionStrategy(Stateful):
+    """CMA-ES in the unit cube, which maximises.
+
+    Parameters
+    ----------
+    dimension
+        Number of coordinates, d.
+    seed
+        Seed of its points.
+
+    Attributes
+    ----------
+    length : float
+        Length of a step in each coordinate at first, sigma, in sides of the cube.
+    started : bool
+        Whether there is a first mean.
+    """
+
+    STATE: ClassVar[tuple[StateEntry, ...]] = (
+        number("started", bool), number("length", float), number("_generation", int), number("_age", int),
+        number("_top", float), number("_first_top", float), array("_mean", "(d,)"), array("_covariance", "(d, d)"),
+        array("_length_path", "(d,)"), array("_path", "(d,)"),
+        value("values", "(size,)", np.float64, lambda own: own._values, lambda own, held: own._resize(held)),
+    )  # fmt: skip
+
+    def __init__(self, dimension: int, seed: int):
+        self._seed, self._generation = seed, 0
+        self._mean, self._covariance = np.empty(dimension), np.empty((dimension, dimension))
+        self._length_path, self._path = np.empty(dimension), np.empty(dimension)
+        self.started = False
+        self._begin(np.full(dimension, 0.5), LENGTH, first_size(dimension), -math.inf)
+
+    def start(self, best: Floats, top: float) -> None:
+        """Start around the best point (d,) so far, with its value."""
+        self.started = True
+        self._begin(best, LENGTH, first_size(len(best)), top)
+
+    def _begin(self, mean: Floats, length: float, size: int, top: float) -> None:
+        self._mean[:], self._covariance[:] = mean, np.eye(len(mean))
+        self._length_path[:] = self._path[:] = 0.0
+        self.length, self._age = length, 0
+        self._top = self._first_top = top  # best known value, after the last generation and at the start
+        self._generation += 1
+        self._resize(np.full(size, np.nan))
+
+    def _resize(self, values: Floats) -> None:
+        self._values = np.array(values)
+        self._rates = rates(len(self._mean), len(values))
+        self._drawn: Floats | None = None
+
+    # ---- points
+
+    def points(self) -> Floats:
+        """Return the points (size, d) of the present generation."""
+        if self._drawn is None:
+            root, _ = self._roots()
+            normal = generator(self._seed, "evolution", self._generation).standard_normal(
+                (len(self._values), len(root))
+            )
+            self._drawn = np.clip(self._mean + self.length * (normal @ root), 0.0, 1.0)
+        return self._drawn
+
+    def next(self, pending: Floats) -> Floats | None:
+        """Return a point (d,) of the generation that is neither told nor one of the pending ones (k, d), if any."""
+        for point in self.points()[np.isnan(self._values)]:
+            if not (np.abs(pending - point).max(axis=1) < SAME).any():
+                return np.asarray(point)
+        return None
+
+    def find(self, point: Floats) -> int | None:
+        """Return the position of a point (d,) of the generation whose value is not told; None if it is none."""
+        if not self.started:
+            return None
+        near = np.isnan(self._values) & (np.abs(self.points() - point).max(axis=1) < SAME)
+        return int(np.argmax(near)) if near.any() else None
+
+    # ---- learning
+
+    def observe(self, position: int, y: float, best: Floats, top: float, least: float) -> None:
+        """Learn the value of a point of the generation.
+
+        Parameters
+        ----------
+        position
+            Position of the point.
+        y
+            Its value; -inf where the function failed.
+        best, top
+            Best point (d,) so far, and its value.
+        least
+            Difference between values that is worth nothing.
+        """
+        self._values[position] = y
+        if np.isnan(self._values).any():
+            return
+        values = self._values
+        self._learn(best, top)
+        if self.length * math.sqrt(np.linalg.eigvalsh(self._covariance)[-1]) >= SHORTEST and np.ptp(values) > least:
+            return
+        grown = top > self._first_top + least and bool(np.abs(best - self._mean).max() > ELSEWHERE)
+        if grown:
+            self._begin(best, LENGTH, first_size(len(best)), top)
+        else:
+            drawn = generator(self._seed, "start", self._generation).random(len(best))
+            self._begin(drawn, WIDE, 2 * len(values), top)
+
+    def _learn(self, best: Floats, top: float) -> None:
+        """Learn from the generation, and begin the next."""
+        points, values, own = self.points().copy(), self._values, self._rates
+        if top > max(self._top, values.max()):  # others found a better point
+            worst = int(np.argmin(values))
+            points[worst], values[worst] = best, top
+        self._top, self._age = max(self._top, top), self._age + 1
+        _, inverse = self._roots()
+        steps = (points - self._mean)[np.argsort(-values, kind="stable")] / self.length
+        d, lengths = len(best), np.linalg.norm(steps @ inverse, axis=1)
+        longest = math.sqrt(d) + 2.0 * d / (d + 2.0)  # of points from elsewhere, or at the bounds
+        steps *= np.minimum(1.0, longest / np.maximum(lengths, longest))[:, None]
+        step = own.weights[: own.parents] @ steps[: own.parents]
+        self._mean += self.length * step
+
+        self._length_path *= 1.0 - own.sigma
+        self._length_path += math.sqrt(own.sigma * (2.0 - own.sigma) * own.mass) * (inverse @ step)
+        share = float(np.linalg.norm(self._length_path)) / own.normal
+        far = share / math.sqrt(1.0 - (1.0 - own.sigma) ** (2 * self._age)) >= 1.4 + 2.0 / (d + 1.0)
+        self._path *= 1.0 - own.path
+        if not far:
+            self._path += math.sqrt(own.path * (2.0 - own.path) * own.mass) * step
+
+        weights = own.weights.copy()
+        weights[own.parents :] *= d / np.maximum(np.minimum(lengths, longest)[own.parents :] ** 2, 1e-300)
+        kept = 1.0 - own.one - own.many * float(own.weights.sum()) + far * own.one * own.path * (2.0 - own.path)
+        self._covariance *= kept
+        self._covariance += own.one * np.outer(self._path, self._path) + own.many * (steps.T * weights) @ steps
+        self.length *= math.exp(min(1.0, own.sigma / own.damping * (share - 1.0)))
+        self._generation += 1
+        self._resize(np.full(len(values), np.nan))
+
+    def _roots(self) -> tuple[Floats, Floats]:
+        """Return the symmetric root of the covariance and its inverse: two (d, d)."""
+        variances, directions = np.linalg.eigh(self._covariance)
+        deviations = np.sqrt(np.maximum(variances, LEAST_SHARE * variances[-1]))
+        return (directions * deviations) @ directions.T, (directions / deviations) @ directions.T
+
+
+def first_size(d: int) -> int:
+    """Return the size of a generation at first."""
+    return 4 + int(3.0 * math.log(d))
+
+
+def rates(d: int, size: int) -> Rates:
+    """Return weights and rates of generations of a size in d coordinates."""
+    parents = size // 2
+    weights = math.log((size + 1) / 2) - np.log(np.arange(1, size + 1))
+    mass, worse = (float(each.sum() ** 2 / (each**2).sum()) for each in (weights[:parents], weights[parents:]))
+    sigma = (mass + 2.0) / (d + mass + 5.0)
+    damping = 1.0 + 2.0 * max(0.0, math.sqrt((mass - 1.0) / (d + 1.0)) - 1.0) + sigma
+    path = (4.0 + mass / d) / (d + 4.0 + 2.0 * mass / d)
+    one = 2.0 / ((d + 1.3) ** 2 + mass)
+    many = min(1.0 - one, 2.0 * (0.25 + mass + 1.0 / mass - 2.0) / ((d + 2.0) ** 2 + mass))
+    negative = min(1.0 + one / many, 1.0 + 2.0 * worse / (mass + 2.0), (1.0 - one - many) / (d * many))
+    weights[:parents] /= weights[:parents].sum()
+    weights[parents:] *= negative / -weights[parents:].sum()
+    normal = math.sqrt(d) * (1.0 - 1.0 / (4.0 * d) + 1.0 / (21.0 * d * d))
+    return Rates(weights, parents, mass, sigma, damping, path, one, many, normal)

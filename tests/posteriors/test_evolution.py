@@ -1,0 +1,150 @@
+"""CMA-ES: beside an oracle, its restarts, and points told in any order."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive.evolution import CMAES
+
+from scalable_bandits.posteriors.models.evolution import LENGTH, SHORTEST, WIDE, EvolutionStrategy, first_size
+from scalable_bandits.posteriors.state import copied
+from scalable_bandits.randomness import generator
+
+NOBODY = np.empty((0, 3))
+
+
+def started(d, seed=0, mean=0.5):
+    strategy = EvolutionStrategy(d, seed)
+    strategy.start(np.full(d, mean), -math.inf)
+    return strategy
+
+
+def tell(strategy, function, best=(None, -math.inf), least=0.0, order=None):
+    """Tell a generation; return the best point known so far with its value, and the points with their values."""
+    points = strategy.points().copy()
+    values = [function(x) for x in points]
+    for i in range(len(points)) if order is None else order:
+        if values[i] > best[1]:
+            best = points[i], values[i]
+        assert strategy.find(points[i]) == i
+        strategy.observe(i, values[i], *best, least)
+    return best, points, values
+
+
+def ellipsoid(x):
+    return -float(np.logspace(0, 3, len(x)) @ (x - 0.45) ** 2)
+
+
+@given(st.integers(0, 2**32), st.sampled_from([1, 2, 3, 5, 10]), st.sampled_from([0.5, 0.0, 0.98]))
+@settings(max_examples=40, deadline=None)
+def test_beside_the_tutorial(seed, d, mean):
+    """Points, mean, length and covariance of twelve generations, also where points are cut off at the bounds."""
+    strategy, oracle, best = started(d, seed, mean), CMAES([mean] * d, LENGTH, first_size(d)), (None, -math.inf)
+    for _ in range(12):
+        normal = generator(seed, "evolution", strategy._generation).standard_normal((oracle.size, d))
+        expected = np.clip(np.array(oracle.mean) + oracle.sigma * normal @ oracle.root(), 0.0, 1.0)
+        np.testing.assert_allclose(strategy.points(), expected, rtol=1e-7, atol=1e-12)
+        best, points, values = tell(strategy, ellipsoid, best)
+        oracle.learn(points, values)
+        if len(set(values)) == 1:  # all are cut off at a corner: it starts again
+            return
+        assert strategy.length == pytest.approx(oracle.sigma, rel=1e-8)
+        np.testing.assert_allclose(strategy._mean, oracle.mean, rtol=1e-7, atol=1e-12)
+        np.testing.assert_allclose(strategy._covariance, oracle.C, rtol=1e-6, atol=1e-10)
+
+
+def test_weights_of_larger_generations():
+    for d, size in [(1, 4), (2, 6), (5, 16), (10, 40), (40, 240)]:
+        strategy, oracle = started(d), CMAES([0.5] * d, LENGTH, size)
+        strategy._resize(np.full(size, np.nan))
+        np.testing.assert_allclose(strategy._rates.weights, oracle.w)
+
+
+def test_a_better_point_of_others_takes_the_place_of_the_worst_once():
+    strategy, oracle = started(3), CMAES([0.5] * 3, LENGTH, first_size(3))
+    _, points, values = tell(strategy, ellipsoid)
+    oracle.learn(points, values)
+    other = np.full(3, 0.46), ellipsoid(np.full(3, 0.46))
+    for _ in range(2):
+        _, points, values = tell(strategy, lambda x: min(ellipsoid(x), other[1] - 1e-3), other)
+        if strategy._age == 2:
+            worst = int(np.argmin(values))
+            points[worst], values[worst] = other
+        oracle.learn(points, values)
+        np.testing.assert_allclose(strategy._mean, oracle.mean, rtol=1e-7)
+
+
+def test_in_any_order_and_several_at_once():
+    """Points that are pending are not offered again; the order of telling does not matter."""
+    first, second = started(3), started(3)
+    size, best = first_size(3), (np.full(3, 0.45), 0.0)
+    for _ in range(4):
+        offered = []
+        for _ in range(size):
+            offered.append(first.next(np.array(offered).reshape(-1, 3)))
+        assert first.next(np.array(offered)) is None
+        np.testing.assert_array_equal(offered, second.points())
+        tell(first, ellipsoid, best)
+        tell(second, ellipsoid, best, order=range(size)[::-1])
+        np.testing.assert_array_equal(first.points(), second.points())
+    assert first.find(np.full(3, 0.1)) is None
+    assert EvolutionStrategy(3, 0).find(np.full(3, 0.5)) is None
+
+
+def test_restored():
+    """In the midst of a generation, and after a restart."""
+    strategy, best = started(2), (None, -math.inf)
+    for count in range(160):
+        if count % 40 == 7:
+            points = strategy.points().copy()
+            best = max((best, (points[1], ellipsoid(points[1]))), key=lambda each: each[1])
+            strategy.observe(1, ellipsoid(points[1]), *best, 0.0)
+            other = EvolutionStrategy(2, 0)
+            other.restore(copied(strategy.state()))
+            np.testing.assert_array_equal(other.points(), strategy.points())
+            assert other.find(points[1]) is None
+            strategy = other
+            for i in (0, *range(2, len(points))):
+                best = max((best, (points[i], ellipsoid(points[i]))), key=lambda each: each[1])
+                strategy.observe(i, ellipsoid(points[i]), *best, 0.0)
+        else:
+            best, _, _ = tell(strategy, ellipsoid, best)
+    assert len(strategy._values) > first_size(2)
+
+
+def test_restarts():
+    """Wide and with twice the size after it converged; at the best point, as at first, if others found it meanwhile."""
+    strategy, best, count = started(2), (None, -math.inf), 0
+    while len(strategy._values) == first_size(2):
+        best, _, _ = tell(strategy, ellipsoid, best)
+        count += 1
+    assert 60 < count < 150
+    assert best[1] > -1e-12
+    assert (strategy.length, strategy._age, len(strategy._values)) == (WIDE, 0, 2 * first_size(2))
+    assert np.abs(strategy._mean - 0.45).max() > 0.01
+    while strategy._age or len(strategy._values) == 2 * first_size(2):
+        best, _, _ = tell(strategy, ellipsoid, best)
+    assert len(strategy._values) == 4 * first_size(2)
+    other = np.array([0.9, 0.9]), 1.0
+    while len(strategy._values) == 4 * first_size(2):
+        tell(strategy, lambda x: ellipsoid(x) - 1.0, other)
+    np.testing.assert_array_equal(strategy._mean, other[0])
+    assert (strategy.length, strategy._age, len(strategy._values)) == (LENGTH, 0, first_size(2))
+
+
+def test_a_constant_function_is_left_at_once():
+    strategy, best = EvolutionStrategy(3, 0), np.full(3, 0.5)
+    strategy.start(best, 1.0)
+    tell(strategy, lambda x: 1.0, (best, 1.0))
+    assert len(strategy._values) == 2 * first_size(3)
+
+
+def test_no_step_is_lost_to_rounding():
+    """A function that does not depend on some coordinates, down to the shortest steps."""
+    strategy, best = started(4), (None, -math.inf)
+    while len(strategy._values) == first_size(4):
+        best, _, _ = tell(strategy, lambda x: -abs(x[0] - 0.3), best)
+        assert np.isfinite(strategy._covariance).all()
+    assert best[1] > -1e4 * SHORTEST
