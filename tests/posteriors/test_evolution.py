@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive.evolution import CMAES
 
-from scalable_bandits.posteriors.models.evolution import LENGTH, SHORTEST, WIDE, EvolutionStrategy, first_size
+from scalable_bandits.posteriors.models.evolution import SHORTEST, WIDE, EvolutionStrategy, first_length, first_size
 from scalable_bandits.posteriors.state import copied
 from scalable_bandits.randomness import generator
 
@@ -41,7 +41,8 @@ def ellipsoid(x):
 @settings(max_examples=40, deadline=None)
 def test_beside_the_tutorial(seed, d, mean):
     """Points, mean, length and covariance of twelve generations, also where points are cut off at the bounds."""
-    strategy, oracle, best = started(d, seed, mean), CMAES([mean] * d, LENGTH, first_size(d)), (None, -math.inf)
+    strategy, best = started(d, seed, mean), (None, -math.inf)
+    oracle = CMAES([mean] * d, first_length(d), first_size(d))
     for _ in range(12):
         normal = generator(seed, "evolution", strategy._generation).standard_normal((oracle.size, d))
         expected = np.clip(np.array(oracle.mean) + oracle.sigma * normal @ oracle.root(), 0.0, 1.0)
@@ -55,18 +56,22 @@ def test_beside_the_tutorial(seed, d, mean):
         np.testing.assert_allclose(strategy._covariance, oracle.C, rtol=1e-6, atol=1e-10)
 
 
+def test_first_lengths():
+    assert [first_length(d) for d in (1, 5, 20, 100)] == [0.01, 0.05, WIDE, WIDE]
+
+
 def test_weights_of_larger_generations():
     for d, size in [(1, 4), (2, 6), (5, 16), (10, 40), (40, 240)]:
-        strategy, oracle = started(d), CMAES([0.5] * d, LENGTH, size)
+        strategy, oracle = started(d), CMAES([0.5] * d, 0.1, size)
         strategy._resize(np.full(size, np.nan))
         np.testing.assert_allclose(strategy._rates.weights, oracle.w)
 
 
 def test_a_better_point_of_others_takes_the_place_of_the_worst_once():
-    strategy, oracle = started(3), CMAES([0.5] * 3, LENGTH, first_size(3))
+    strategy, oracle = started(3), CMAES([0.5] * 3, 0.03, first_size(3))
     _, points, values = tell(strategy, ellipsoid)
     oracle.learn(points, values)
-    other = np.full(3, 0.46), ellipsoid(np.full(3, 0.46))
+    other = np.full(3, 0.4501), ellipsoid(np.full(3, 0.4501))
     for _ in range(2):
         _, points, values = tell(strategy, lambda x: min(ellipsoid(x), other[1] - 1e-3), other)
         if strategy._age == 2:
@@ -131,7 +136,7 @@ def test_restarts():
     while len(strategy._values) == 4 * first_size(2):
         tell(strategy, lambda x: ellipsoid(x) - 1.0, other)
     np.testing.assert_array_equal(strategy._mean, other[0])
-    assert (strategy.length, strategy._age, len(strategy._values)) == (LENGTH, 0, first_size(2))
+    assert (strategy.length, strategy._age, len(strategy._values)) == (0.02, 0, first_size(2))
 
 
 def test_a_constant_function_is_left_at_once():

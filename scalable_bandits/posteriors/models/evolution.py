@@ -28,8 +28,10 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.state import StateEntry, Stateful, array, number, value
 from scalable_bandits.randomness import generator
 
-LENGTH = 0.05  # first length of a step around the best point, in sides of the space
-WIDE = 0.2  # the same around a point that was drawn
+# First length of a step around the best point, in sides of the space and for each coordinate: the more there are, the
+# less is known of where the best ones lie.
+LENGTH = 0.01
+WIDE = 0.2  # the same around a point that was drawn, in all; also the largest around the best one
 SHORTEST = 1e-9  # length in all directions below which the strategy starts again
 ELSEWHERE = 0.01  # distance of the best point from the mean, in sides, from which on it was found elsewhere
 SAME = 1e-12  # distance, in sides of the space, at which two points are one
@@ -80,12 +82,12 @@ class EvolutionStrategy(Stateful):
         self._mean, self._covariance = np.empty(dimension), np.empty((dimension, dimension))
         self._length_path, self._path = np.empty(dimension), np.empty(dimension)
         self.started = False
-        self._begin(np.full(dimension, 0.5), LENGTH, first_size(dimension), -math.inf)
+        self._begin(np.full(dimension, 0.5), WIDE, first_size(dimension), -math.inf)
 
     def start(self, best: Floats, top: float) -> None:
         """Start around the best point (d,) so far, with its value."""
         self.started = True
-        self._begin(best, LENGTH, first_size(len(best)), top)
+        self._begin(best, first_length(len(best)), first_size(len(best)), top)
 
     def _begin(self, mean: Floats, length: float, size: int, top: float) -> None:
         self._mean[:], self._covariance[:] = mean, np.eye(len(mean))
@@ -151,7 +153,7 @@ class EvolutionStrategy(Stateful):
             return
         grown = top > self._first_top + least and bool(np.abs(best - self._mean).max() > ELSEWHERE)
         if grown:
-            self._begin(best, LENGTH, first_size(len(best)), top)
+            self._begin(best, first_length(len(best)), first_size(len(best)), top)
         else:
             drawn = generator(self._seed, "start", self._generation).random(len(best))
             self._begin(drawn, WIDE, 2 * len(values), top)
@@ -193,6 +195,11 @@ class EvolutionStrategy(Stateful):
         variances, directions = np.linalg.eigh(self._covariance)
         deviations = np.sqrt(np.maximum(variances, LEAST_SHARE * variances[-1]))
         return (directions * deviations) @ directions.T, (directions / deviations) @ directions.T
+
+
+def first_length(d: int) -> float:
+    """Return the first length of a step around the best point."""
+    return min(WIDE, LENGTH * d)
 
 
 def first_size(d: int) -> int:
