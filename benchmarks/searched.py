@@ -56,7 +56,8 @@ def searched(quick: bool) -> Iterator[Line]:
         warnings.simplefilter("ignore", sb.UnprovenWidth)
         for name, kind in (("IGPUCB", sb.IGPUCB), ("GPEI", sb.GPEI)):
             for words, (dimension, side) in SHAPES.items():
-                cases = [(lengthscale, seed) for lengthscale in LENGTHSCALES for seed in range(1 if quick else 5)]
+                cases = [(lengthscale, seed) for lengthscale in LENGTHSCALES[: 1 if quick else None]
+                         for seed in range(1 if quick else 5)]  # fmt: skip
                 side = min(side, 6 if dimension < 20 else 2) if quick else side
                 found = np.array([share(kind, dimension, side, *case) for case in cases])
                 good = f"{np.count_nonzero(found >= 0.99)} of {len(found)}"

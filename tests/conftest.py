@@ -77,7 +77,7 @@ def pytest_collection_modifyitems(items):
 
     Run by default: one case of that number, with every value of an argument where there are so few; of `first=NAME`
     those with NAME first.
-    Slow: one of `slow=2` of the cases that have every pair of values. Long: all.
+    Slow: one of `slow=3` of the cases that have every pair of values. Long: all.
     """
     tests = collections.defaultdict(list)
     for item in items:
@@ -93,7 +93,7 @@ def pytest_collection_modifyitems(items):
         rest = [case for case in cases if case not in chosen]
         values = collections.Counter(name for ((name, _),) in set().union(*(combinations(case, 1) for case in cases)))
         several = sum(count > 1 for count in values.values()) > 1
-        slow = (covering(cases, 2) if several else cases)[:: mark.kwargs.get("slow", 2)]
+        slow = (covering(cases, 2) if several else cases)[:: mark.kwargs.get("slow", 3)]
         for case in rest[max(room - len(chosen), 0) :]:
             case.add_marker(pytest.mark.slow if case in slow else pytest.mark.long)
 
