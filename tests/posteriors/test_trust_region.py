@@ -252,6 +252,25 @@ def test_the_evolution_strategy_comes_after_steps_without_a_gain(monkeypatch):
     assert kinds[40:].count("whole") > 3
 
 
+def test_several_points_of_a_generation_in_flight(monkeypatch):
+    """As they are asked for, near the best point or not, and told in another order."""
+    monkeypatch.setattr(trust_region, "LATE", 12)
+    function = cone(2)
+    policy = sb.GPEI(sb.Box([[0, 1]] * 2), minimize=True)
+    region = policy._region
+    region.exact = True
+    while not (region._wait and region._left > 4):
+        x = policy.ask()
+        policy.tell(x, function(x))
+    region.radius = trust_region.LARGEST  # all are in the region
+    asked = policy.ask(4)
+    positions = [region._evolution.find(x) for x in asked]
+    assert positions == [0, 1, 2, 3]
+    for x in asked[::-1]:
+        policy.tell(x, function(x))
+    np.testing.assert_array_equal(np.isnan(region._evolution._values), [False] * 4 + [True] * 2)
+
+
 @pytest.mark.slow
 def test_where_a_function_has_no_second_derivatives():
     """The evolution strategy refines a minimum at a kink, where a smooth model promises gains that are none."""

@@ -243,16 +243,17 @@ class TrustRegion(Stateful):
         x, y
             Observations (n, d) and (n,), in the order in which they came; larger values are better.
         pending
-            Points (k, d) whose value is not known yet; none is asked for while one of these is in the region.
+            Points (k, d) whose value is not known yet; no step is asked for while one of these is in the region.
         failed
             Points (j, d) at which the function failed.
         """
-        best = x[np.argmax(y)]
-        if len(y) < self.first or self.holds(pending, best):
+        if len(y) < self.first:
             return None
-        if self._repeats_best(len(y)):
+        best = x[np.argmax(y)]
+        held = self.holds(pending, best)
+        if self._repeats_best(len(y)) and not held:
             return np.asarray(best)
-        found = self._evolved(pending) if self._wait else self._offer(x, y)
+        found = self._evolved(pending) if self._wait else None if held else self._offer(x, y)
         return None if found is None or self._holds_same(np.concatenate([failed, pending]), found) else found
 
     def _repeats_best(self, count: int) -> bool:
