@@ -27,7 +27,7 @@ from scalable_bandits.studies import Study, transfer
 
 RESULTS = Path(__file__).parent / "results"
 TUNERS = ("hpolib-short", "nasbench201", "chemistry", "bbob", "bbob-noisy")
-BESIDE = ("bbob-six", "bbob-long", "bbob-mixint", "bbob-largescale")  # tuners' studies that the package does not have
+BESIDE = ("bbob-six", "bbob-long", "bbob-20-40", "bbob-mixint", "bbob-largescale")  # of tuners, not the package's
 POLICIES = ("hpolib-long", "movielens-new-user", "traffic-drift", "intel-drift")
 TASKS = ("hpob-transfer",)
 NEWER = ("frontier", "frontier-drift", "frontier-tables")

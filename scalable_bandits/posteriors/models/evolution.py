@@ -25,6 +25,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from scalable_bandits.checks import Floats
+from scalable_bandits.posteriors.blas import one_thread
 from scalable_bandits.posteriors.state import StateEntry, Stateful, array, number, value
 from scalable_bandits.randomness import generator
 
@@ -107,11 +108,10 @@ class EvolutionStrategy(Stateful):
     def points(self) -> Floats:
         """Return the points (size, d) of the present generation."""
         if self._drawn is None:
-            root, _ = self._roots()
-            normal = generator(self._seed, "evolution", self._generation).standard_normal(
-                (len(self._values), len(root))
-            )
-            self._drawn = np.clip(self._mean + self.length * (normal @ root), 0.0, 1.0)
+            shape = len(self._values), len(self._mean)
+            normal = generator(self._seed, "evolution", self._generation).standard_normal(shape)
+            with one_thread:
+                self._drawn = np.clip(self._mean + self.length * (normal @ self._roots()[0]), 0.0, 1.0)
         return self._drawn
 
     def next(self, pending: Floats) -> Floats | None:
@@ -138,7 +138,7 @@ class EvolutionStrategy(Stateful):
         position
             Position of the point.
         y
-            Its value; -inf where the function failed.
+            Its value.
         best, top
             Best point (d,) so far, and its value.
         least
@@ -149,15 +149,16 @@ class EvolutionStrategy(Stateful):
             return
         values = self._values
         self._learn(best, top)
-        if self.length * math.sqrt(np.linalg.eigvalsh(self._covariance)[-1]) >= SHORTEST and np.ptp(values) > least:
+        longest = self.length * math.sqrt(float(np.linalg.eigvalsh(self._covariance)[-1]))
+        if longest >= SHORTEST and np.ptp(values) > least:
             return
-        grown = top > self._first_top + least and bool(np.abs(best - self._mean).max() > ELSEWHERE)
-        if grown:
+        if top > self._first_top + least and np.abs(best - self._mean).max() > ELSEWHERE:
             self._begin(best, first_length(len(best)), first_size(len(best)), top)
         else:
             drawn = generator(self._seed, "start", self._generation).random(len(best))
             self._begin(drawn, WIDE, 2 * len(values), top)
 
+    @one_thread
     def _learn(self, best: Floats, top: float) -> None:
         """Learn from the generation, and begin the next."""
         points, values, own = self.points().copy(), self._values, self._rates
