@@ -28,6 +28,7 @@ trust regions with models of their own in Bayesian optimisation, Eriksson et al.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import ClassVar, NamedTuple
 
@@ -89,6 +90,8 @@ class Turned:
         Matrix (d, d) that turns and stretches the points.
     density : float
         Log posterior density of its hyperparameters.
+    curvature : ndarray
+        Minus the second derivatives (d, d) of the mean at the origin, in coordinates of the points.
     """
 
     def __init__(self, points: Floats, z: Floats, axes: Floats):
@@ -110,8 +113,9 @@ class Turned:
         found, slope = self.surface.index(index, np.ascontiguousarray(x @ self.axes.T))
         return found, slope @ self.axes
 
+    @functools.cached_property
     def curvature(self) -> Floats:
-        """Return minus the second derivatives (d, d) of the mean at the origin."""
+        """Minus the second derivatives (d, d) of the mean at the origin, in coordinates of the points."""
         process, lengthscale, _, quadratic = np.exp(self._logs).tolist()
         u, weights = self.surface.points, self.surface.weights
         pulls = process / lengthscale**2 * weights * np.exp(-0.5 * (u**2).sum(axis=1) / lengthscale**2)
@@ -124,7 +128,7 @@ class Turned:
         Where the mean is curved upwards it is taken to be curved downwards as much.
         """
         _, slope = self.index(MEAN, np.zeros((1, len(bounds))))
-        strengths, directions = np.linalg.eigh(self.curvature())
+        strengths, directions = np.linalg.eigh(self.curvature)
         strengths = np.maximum(np.abs(strengths), np.finfo(float).eps * np.abs(strengths).max() + np.finfo(float).tiny)
         step = directions @ (directions.T @ slope[0] / strengths)
         ends = np.where(step > 0.0, bounds[:, 1], bounds[:, 0])
@@ -401,7 +405,7 @@ class TrustRegion(Stateful):
         unit = float(values.std()) or 1.0
         z = (values - values.mean()) / unit
         straight = Turned(points, z, np.eye(d))
-        turned = Turned(points, z, _even_axes(straight.curvature(), points))
+        turned = Turned(points, z, _even_axes(straight.curvature, points))
         likelier = turned if turned.density > straight.density else straight
         return LocalModel(likelier, x[best], scale, float(z[0]), unit)
 
