@@ -160,11 +160,12 @@ def _file_of(name: str) -> str:
 
 
 def _of_ranks(name: str, kept: Mapping[str, Any], files: Sequence[Path]) -> list[Picture]:
-    """Return pictures of mean ranks over evaluations: of the tuners that have all runs, and of all tuners."""
-    marks = standings.marks(kept)
-    at = {mark: {tuner: standings.results_at(runs, mark) for tuner, runs in kept.items()} for mark in marks}
-    most = max((len(each) for results in at.values() for each in results.values()), default=0)
-    whole = [tuner for tuner in kept if all(len(results[tuner]) == most for results in at.values())]
+    """Return pictures of mean ranks over evaluations: of the tuners that have all runs of ours, and of all tuners."""
+    every = ((mark, {tuner: standings.results_at(runs, mark) for tuner, runs in kept.items()})
+             for mark in standings.marks(kept))  # fmt: skip
+    at = {mark: results for mark, results in every if sum(map(bool, results.values())) > 1}
+    most = max((len(results["ours"]) for results in at.values()), default=0)
+    whole = [tuner for tuner in kept if all(len(results[tuner]) >= most for results in at.values())]
     groups = [whole] if set(whole) == set(kept) else [whole, list(kept)]
     return [
         _of_group(f"{name}-ranks{'-of-all' * number}", files, {
