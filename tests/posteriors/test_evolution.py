@@ -15,8 +15,12 @@ from scalable_bandits.randomness import generator
 NOBODY = np.empty((0, 3))
 
 
+def cube(d):
+    return np.array([[0.0, 1.0]] * d)
+
+
 def started(d, seed=0, mean=0.5):
-    strategy = EvolutionStrategy(d, seed)
+    strategy = EvolutionStrategy(cube(d), seed)
     strategy.start(np.full(d, mean), -math.inf)
     return strategy
 
@@ -95,7 +99,20 @@ def test_in_any_order_and_several_at_once():
         tell(second, ellipsoid, best, order=range(size)[::-1])
         np.testing.assert_array_equal(first.points(), second.points())
     assert first.find(np.full(3, 0.1)) is None
-    assert EvolutionStrategy(3, 0).find(np.full(3, 0.5)) is None
+    assert EvolutionStrategy(cube(3), 0).find(np.full(3, 0.5)) is None
+
+
+def test_in_bounds_far_from_the_origin():
+    """Points are known again as they were asked for, however much coordinates are rounded, and none is outside."""
+    bounds = np.array([[1e6, 1e6 + 1.0], [0.1, 0.7]])
+    strategy = EvolutionStrategy(bounds, 0)
+    strategy.start(np.array([1e6 + 1.0, 0.7]), -math.inf)
+    best = None, -math.inf
+    for _ in range(30):
+        assert ((strategy.points() >= bounds[:, 0]) & (strategy.points() <= bounds[:, 1])).all()
+        best, _, _ = tell(strategy, lambda x: -float(abs(x[0] - 1e6 - 0.9) + abs(x[1] - 0.6)), best)
+    assert strategy._age == 30
+    assert best[1] > -1e-3
 
 
 def test_restored():
@@ -106,7 +123,7 @@ def test_restored():
             points = strategy.points().copy()
             best = max((best, (points[1], ellipsoid(points[1]))), key=lambda each: each[1])
             strategy.observe(1, ellipsoid(points[1]), *best, 0.0)
-            other = EvolutionStrategy(2, 0)
+            other = EvolutionStrategy(cube(2), 0)
             other.restore(copied(strategy.state()))
             np.testing.assert_array_equal(other.points(), strategy.points())
             assert other.find(points[1]) is None
@@ -140,7 +157,7 @@ def test_restarts():
 
 
 def test_a_constant_function_is_left_at_once():
-    strategy, best = EvolutionStrategy(3, 0), np.full(3, 0.5)
+    strategy, best = EvolutionStrategy(cube(3), 0), np.full(3, 0.5)
     strategy.start(best, 1.0)
     tell(strategy, lambda x: 1.0, (best, 1.0))
     assert len(strategy._values) == 2 * first_size(3)

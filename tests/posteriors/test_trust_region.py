@@ -252,6 +252,19 @@ def test_the_evolution_strategy_comes_after_steps_without_a_gain(monkeypatch):
     assert kinds[40:].count("whole") > 3
 
 
+def test_points_of_the_evolution_strategy_are_known_again_far_from_the_origin(monkeypatch):
+    """Where coordinates are rounded by more than the shortest steps."""
+    monkeypatch.setattr(trust_region, "LATE", 12)
+    function, asked = cone(2), []
+    policy = sb.GPEI(sb.Box([[1e6, 1e6 + 1.0]] * 2), minimize=True)
+    policy._region.exact = True
+    for _ in range(60):
+        asked.append(policy.ask())
+        policy.tell(asked[-1], function(asked[-1] - 1e6))
+    assert policy._region._evolution._age > 1
+    assert len(np.unique(asked, axis=0)) > 55
+
+
 def test_several_points_of_a_generation_in_flight(monkeypatch):
     """As they are asked for, near the best point or not, and told in another order."""
     monkeypatch.setattr(trust_region, "LATE", 12)

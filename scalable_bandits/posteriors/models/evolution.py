@@ -28,6 +28,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.blas import one_thread
 from scalable_bandits.posteriors.state import StateEntry, Stateful, array, number, value
 from scalable_bandits.randomness import generator
+from scalable_bandits.spaces import Mask
 
 # First length of a step around the best point, in sides of the space and for each coordinate: the more there are, the
 # less is known of where the best ones lie.
@@ -54,19 +55,19 @@ class Rates(NamedTuple):
 
 
 class EvolutionStrategy(Stateful):
-    """CMA-ES in the unit cube, which maximises.
+    """CMA-ES, which maximises; mean and covariance are in coordinates of the unit cube.
 
     Parameters
     ----------
-    dimension
-        Number of coordinates, d.
+    bounds
+        Bounds (d, 2) of the space's coordinates.
     seed
         Seed of its points.
 
     Attributes
     ----------
     length : float
-        Length of a step in each coordinate at first, sigma, in sides of the cube.
+        Length of a step in each coordinate at first, sigma, in sides of the space.
     started : bool
         Whether there is a first mean.
     """
@@ -78,7 +79,9 @@ class EvolutionStrategy(Stateful):
         value("values", "(size,)", np.float64, lambda own: own._values, lambda own, held: own._resize(held)),
     )  # fmt: skip
 
-    def __init__(self, dimension: int, seed: int):
+    def __init__(self, bounds: Floats, seed: int):
+        dimension = len(bounds)
+        self._bounds, self._sides = bounds, bounds[:, 1] - bounds[:, 0]
         self._seed, self._generation = seed, 0
         self._mean, self._covariance = np.empty(dimension), np.empty((dimension, dimension))
         self._length_path, self._path = np.empty(dimension), np.empty(dimension)
@@ -88,7 +91,7 @@ class EvolutionStrategy(Stateful):
     def start(self, best: Floats, top: float) -> None:
         """Start around the best point (d,) so far, with its value."""
         self.started = True
-        self._begin(best, first_length(len(best)), first_size(len(best)), top)
+        self._begin(self._to_cube(best), first_length(len(best)), first_size(len(best)), top)
 
     def _begin(self, mean: Floats, length: float, size: int, top: float) -> None:
         self._mean[:], self._covariance[:] = mean, np.eye(len(mean))
@@ -111,22 +114,31 @@ class EvolutionStrategy(Stateful):
             shape = len(self._values), len(self._mean)
             normal = generator(self._seed, "evolution", self._generation).standard_normal(shape)
             with one_thread:
-                self._drawn = np.clip(self._mean + self.length * (normal @ self._roots()[0]), 0.0, 1.0)
+                drawn = np.clip(self._mean + self.length * (normal @ self._roots()[0]), 0.0, 1.0)
+            low, high = self._bounds.T
+            self._drawn = np.clip(low + self._sides * drawn, low, high)
         return self._drawn
 
     def next(self, pending: Floats) -> Floats | None:
         """Return a point (d,) of the generation that is neither told nor one of the pending ones (k, d), if any."""
         for point in self.points()[np.isnan(self._values)]:
-            if not (np.abs(pending - point).max(axis=1) < SAME).any():
+            if not self._are_same(pending, point).any():
                 return np.asarray(point)
         return None
 
     def find(self, point: Floats) -> int | None:
-        """Return the position of a point (d,) of the generation whose value is not told; None if it is none."""
+        """Return the position of a point (d,) of the generation that has no value yet; None without such a point."""
         if not self.started:
             return None
-        near = np.isnan(self._values) & (np.abs(self.points() - point).max(axis=1) < SAME)
+        near = np.isnan(self._values) & self._are_same(self.points(), point)
         return int(np.argmax(near)) if near.any() else None
+
+    def _are_same(self, points: Floats, point: Floats) -> Mask:
+        return np.asarray(np.abs((points - point) / self._sides).max(axis=1) < SAME)
+
+    def _to_cube(self, points: Floats) -> Floats:
+        """Return points (..., d) in coordinates of the unit cube."""
+        return np.asarray((points - self._bounds[:, 0]) / self._sides)
 
     # ---- learning
 
@@ -147,7 +159,7 @@ class EvolutionStrategy(Stateful):
         self._values[position] = y
         if np.isnan(self._values).any():
             return
-        values = self._values
+        values, best = self._values, self._to_cube(best)
         self._learn(best, top)
         longest = self.length * math.sqrt(float(np.linalg.eigvalsh(self._covariance)[-1]))
         if longest >= SHORTEST and np.ptp(values) > least:
@@ -161,7 +173,7 @@ class EvolutionStrategy(Stateful):
     @one_thread
     def _learn(self, best: Floats, top: float) -> None:
         """Learn from the generation, and begin the next."""
-        points, values, own = self.points().copy(), self._values, self._rates
+        points, values, own = self._to_cube(self.points()), self._values, self._rates
         if top > max(self._top, values.max()):  # others found a better point
             worst = int(np.argmin(values))
             points[worst], values[worst] = best, top

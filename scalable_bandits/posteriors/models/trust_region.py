@@ -226,7 +226,7 @@ class TrustRegion(Stateful):
         self.radius, self.exact = RADIUS, False
         self._streak = 0  # number of the last steps in a row with a gain
         self._pause, self._wait = 1, 0  # points of the whole space after the next step without a gain; until the next
-        self._evolution, self._left = EvolutionStrategy(len(bounds), seed), 0  # and how many of its points are left
+        self._evolution, self._left = EvolutionStrategy(bounds, seed), 0  # and how many of its points are left
         self._repeats = 0  # measurements of the best point that agreed; `REPEATS` where that is known or told nothing
         self._model: tuple[int, LocalModel] | None = None  # of so many observations
 
@@ -268,8 +268,7 @@ class TrustRegion(Stateful):
         """Return a point (d,) of the evolution strategy, if it has the turn."""
         if not (self._evolution.started and self._left):
             return None
-        found = self._evolution.next(self._to_cube(pending))
-        return None if found is None else self._bounds[:, 0] + self._sides * found
+        return self._evolution.next(pending)
 
     def _offer(self, x: Floats, y: Floats) -> Floats | None:
         """Return the point (d,) of the region with the largest mean; None if it promises no gain, or is known."""
@@ -305,7 +304,7 @@ class TrustRegion(Stateful):
             self._repeats = self._repeats + 1 if gain == 0.0 else REPEATS
             self.exact = gain == 0.0 and share_of_ties(y[:LATE], 1.0) ** self._repeats < BY_CHANCE
             return [earlier]
-        if asked and (position := self._evolution.find(self._to_cube(x[-1]))) is not None:
+        if asked and (position := self._evolution.find(x[-1])) is not None:
             return self._observe_evolved(x, y, position)
         predicted = -math.inf
         if asked and self.holds(x[-1:], x[best]):
@@ -336,7 +335,7 @@ class TrustRegion(Stateful):
         if len(y) < self.first:
             return
         best = x[np.argmax(y)]
-        if (position := self._evolution.find(self._to_cube(point))) is not None:
+        if (position := self._evolution.find(point)) is not None:
             self._tell_evolution(position, float(y.min()), x, y)
         elif float(self._distances(point[None], best)[0]) < SAME:
             self._repeats = REPEATS
@@ -357,7 +356,7 @@ class TrustRegion(Stateful):
             self._left = SERIES * self._wait
             if not self._evolution.started:
                 best = int(np.argmax(y))
-                self._evolution.start(self._to_cube(x[best]), float(y[best]))
+                self._evolution.start(x[best], float(y[best]))
 
     def _observe_evolved(self, x: Floats, y: Floats, position: int) -> list[int]:
         """Adapt to the last observation, which is a point of the evolution strategy."""
@@ -373,12 +372,8 @@ class TrustRegion(Stateful):
     def _tell_evolution(self, position: int, y: float, x: Floats, ys: Floats) -> None:
         """Let the evolution strategy learn the value of one of its points."""
         best = int(np.argmax(ys))
-        self._evolution.observe(position, y, self._to_cube(x[best]), float(ys[best]), _least(ys))
+        self._evolution.observe(position, y, x[best], float(ys[best]), _least(ys))
         self._left = max(0, self._left - 1)
-
-    def _to_cube(self, x: Floats) -> Floats:
-        """Return points (..., d) in coordinates of the unit cube."""
-        return np.asarray((x - self._bounds[:, 0]) / self._sides)
 
     def _holds_same(self, points: Floats, x: Floats) -> bool:
         return bool((self._distances(points, x) < SAME).any())
