@@ -265,6 +265,21 @@ def test_points_of_the_evolution_strategy_are_known_again_far_from_the_origin(mo
     assert len(np.unique(asked, axis=0)) > 55
 
 
+def test_named_settings_of_the_evolution_strategy_are_known_again(monkeypatch):
+    """Though a setting is not, to the last digit, the point that it was made of."""
+    monkeypatch.setattr(trust_region, "LATE", 12)
+    space = sb.SearchSpace({"far": sb.Real(1e6, 1e6 + 1.0), "rate": sb.Real(1e-5, 1.0, log=True)})
+    function, asked = cone(2), set()
+    policy = sb.GPEI(space, minimize=True)
+    policy._region.exact = True
+    for _ in range(60):
+        setting = policy.ask()
+        asked.add(tuple(setting.values()))
+        policy.tell(setting, function(np.array([setting["far"] - 1e6, 1.0 + math.log10(setting["rate"]) / 5.0])))
+    assert policy._region._evolution._age > 1
+    assert len(asked) > 55
+
+
 def test_several_points_of_a_generation_in_flight(monkeypatch):
     """As they are asked for, near the best point or not, and told in another order."""
     monkeypatch.setattr(trust_region, "LATE", 12)

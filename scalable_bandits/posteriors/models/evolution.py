@@ -28,7 +28,6 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.blas import one_thread
 from scalable_bandits.posteriors.state import StateEntry, Stateful, array, number, value
 from scalable_bandits.randomness import generator
-from scalable_bandits.spaces import Mask
 
 # First length of a step around the best point, in sides of the space and for each coordinate: the more there are, the
 # less is known of where the best ones lie.
@@ -36,7 +35,8 @@ LENGTH = 0.01
 WIDE = 0.2  # the same around a point that was drawn, in all; also the largest around the best one
 SHORTEST = 1e-9  # length in all directions below which the strategy starts again
 ELSEWHERE = 0.01  # distance of the best point from the mean, in sides, from which on it was found elsewhere
-SAME = 1e-12  # distance, in sides of the space, at which two points are one
+# Distance at which two points are one, in sides of the space and in lengths of a step: named settings are rounded.
+SAME, NEAR = 1e-12, 1e-3
 LEAST_SHARE = 1e-14  # least variance of a direction, relative to that of the longest one
 
 
@@ -121,20 +121,20 @@ class EvolutionStrategy(Stateful):
 
     def next(self, pending: Floats) -> Floats | None:
         """Return a point (d,) of the generation that is neither told nor one of the pending ones (k, d), if any."""
-        for point in self.points()[np.isnan(self._values)]:
-            if not self._are_same(pending, point).any():
-                return np.asarray(point)
+        taken = {self.find(point) for point in pending}
+        for position in np.flatnonzero(np.isnan(self._values)).tolist():
+            if position not in taken:
+                return np.asarray(self.points()[position])
         return None
 
     def find(self, point: Floats) -> int | None:
         """Return the position of a point (d,) of the generation that has no value yet; None without such a point."""
         if not self.started:
             return None
-        near = np.isnan(self._values) & self._are_same(self.points(), point)
-        return int(np.argmax(near)) if near.any() else None
-
-    def _are_same(self, points: Floats, point: Floats) -> Mask:
-        return np.asarray(np.abs((points - point) / self._sides).max(axis=1) < SAME)
+        distances = np.abs((self.points() - point) / self._sides).max(axis=1)
+        nearest = float(distances.min())
+        here = np.isnan(self._values) & (distances == nearest)
+        return int(np.argmax(here)) if here.any() and nearest < max(SAME, NEAR * self.length) else None
 
     def _to_cube(self, points: Floats) -> Floats:
         """Return points (..., d) in coordinates of the unit cube."""
