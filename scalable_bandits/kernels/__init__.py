@@ -1,6 +1,8 @@
 """Kernels: prior covariance of the function at two points."""
 
 from scalable_bandits.kernels.base import Kernel as Kernel
+from scalable_bandits.kernels.sets import MinMax as MinMax
+from scalable_bandits.kernels.sets import Tanimoto as Tanimoto
 from scalable_bandits.kernels.spherical import SphericalLinear as SphericalLinear
 from scalable_bandits.kernels.stationary import RBF as RBF
 from scalable_bandits.kernels.stationary import Matern as Matern

@@ -374,3 +374,94 @@ def spherical_peaks(weights, low, high, out):
                     out[i, k] = low[k]
                 else:
                     out[i, k] = high[k]
+
+
+# ---- sets, as bits or as counts
+
+
+@njit(cache=True, nogil=True)
+def ones(word):
+    """Return the number of bits that are 1 in a word of 64; compilers know it as one instruction."""
+    pairs = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    fours = (pairs & np.uint64(0x3333333333333333)) + ((pairs >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    bytes_ = (fours + (fours >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return (bytes_ * np.uint64(0x0101010101010101)) >> np.uint64(56)
+
+
+@njit(cache=True, nogil=True)
+def bit_words(X, words, counts):
+    """Join numbers of 32 bits, X (n, d), two by two to words (ceil(d / 2), n), whose numbers of ones are counts (n,).
+
+    Returns whether all are whole numbers from 0 to 2^32 - 1; others are undefined in the words.
+    """
+    valid = True
+    for i in range(X.shape[0]):
+        count = np.uint64(0)
+        for k in range(words.shape[0]):
+            low = X[i, 2 * k]
+            high = X[i, 2 * k + 1] if 2 * k + 1 < X.shape[1] else 0.0
+            within = 0.0 <= low < 4294967296.0 and 0.0 <= high < 4294967296.0
+            if not within or low != math.floor(low) or high != math.floor(high):
+                valid, low, high = False, 0.0, 0.0
+            word = np.uint64(low) | (np.uint64(high) << np.uint64(32))
+            words[k, i] = word
+            count += ones(word)
+        counts[i] = np.float64(count)
+    return valid
+
+
+@njit(cache=True, nogil=True)
+def shared_bits(X, Z, out):
+    """Set out[i, j] to the number of bits that are 1 in both X[:, i] and Z[:, j], of words (w, n) and (w, m)."""
+    both = np.empty(BLOCK, dtype=np.uint64)
+    for start in range(0, Z.shape[1], BLOCK):
+        count = min(BLOCK, Z.shape[1] - start)
+        for i in range(X.shape[1]):
+            for j in range(count):
+                both[j] = np.uint64(0)
+            for k in range(X.shape[0]):
+                word = X[k, i]
+                for j in range(count):
+                    both[j] += ones(word & Z[k, start + j])
+            for j in range(count):
+                out[i, start + j] = np.float64(both[j])
+
+
+@njit(cache=True, nogil=True)
+def shared_counts(X, Z, out):
+    """Set out[i, j] to the sum over k of min(X[i, k], Z[j, k])."""
+    columns = np.ascontiguousarray(Z.T)
+    for start in range(0, Z.shape[0], BLOCK):
+        stop = min(start + BLOCK, Z.shape[0])
+        for i in range(X.shape[0]):
+            for j in range(start, stop):
+                out[i, j] = 0.0
+            for k in range(X.shape[1]):
+                for j in range(start, stop):
+                    out[i, j] += min(X[i, k], columns[k, j])
+
+
+@njit(cache=True, nogil=True)
+def share_of_union(x_size, z_size, block):
+    """Replace the sizes of intersections by their shares of the unions' sizes; two empty sets are equal."""
+    for i in range(block.shape[0]):
+        for j in range(block.shape[1]):
+            union = (x_size[i] + z_size[j]) - block[i, j]
+            block[i, j] = block[i, j] / union if union > 0.0 else 1.0
+
+
+@njit(cache=True, nogil=True)
+def slope_of_shares(X, Z, weights, out):
+    """Add to out[j] the sum over i of weights[i, j] times the gradient in Z[j] of their share of the union."""
+    for i in range(X.shape[0]):
+        for j in range(Z.shape[0]):
+            both, union = 0.0, 0.0
+            for k in range(X.shape[1]):
+                both += min(X[i, k], Z[j, k])
+                union += max(X[i, k], Z[j, k])
+            if union > 0.0:
+                for k in range(X.shape[1]):
+                    if Z[j, k] < X[i, k]:
+                        out[j, k] += weights[i, j] / union
+                    elif Z[j, k] > X[i, k]:
+                        out[j, k] -= weights[i, j] * both / (union * union)

@@ -88,15 +88,15 @@ class Kernel(Specification):
         Raises
         ------
         ValueError
-            If the kernel has no gradient, as `Covariance`, whose points are arm numbers.
+            If the kernel has no gradient, as `Covariance` of arms and `Tanimoto` of bits.
         """
-        checks.refuse("kernel", self, "a kernel with a gradient: not a Covariance of arms")
+        checks.refuse("kernel", self, "a kernel with a gradient: not one of arms or of bits")
 
     def diagonal_slope(self, X: Floats) -> Floats:
         """Return the gradients of k(x, x) at the rows of X (n, d), shape (n, d); ValueError if there is no gradient."""
         if self.stationary:
             return np.zeros_like(X)
-        checks.refuse("kernel", self, "a kernel with a gradient: not a Covariance of arms")
+        checks.refuse("kernel", self, "a kernel with a gradient: not one of arms or of bits")
 
     # ---- features
 

@@ -22,14 +22,18 @@ class KernelCase(NamedTuple):
     oracle: Any
     dimension: int
     categories: tuple[int, ...] = ()  # dimensions with few different values, at which it jumps
+    bits: tuple[int, ...] = ()  # dimensions with packed bits
+    low: float = -1.0  # smallest coordinate
 
     def points(self, count, seed=0):
         """Random points (count, dimension), or arm numbers."""
         rng = np.random.default_rng(seed)
         if isinstance(self.kernel, sb.Covariance):
             return rng.integers(ARMS, size=(count, 1)).astype(float)
-        points = rng.uniform(-1.0, 1.0, (count, self.dimension))
+        points = rng.uniform(self.low, 1.0, (count, self.dimension))
         points[:, self.categories] = rng.integers(3, size=(count, len(self.categories)))
+        words = rng.integers(2**32, size=(3, count, len(self.bits)))
+        points[:, self.bits] = words[0] & words[1] & (words[2] | (words[2] >> 7))  # a third of the bits
         return points
 
 
@@ -79,6 +83,16 @@ KERNEL_CASES = {
         3,
         (1,),
     ),
+    "tanimoto": KernelCase(0.7 * sb.Tanimoto(), naive.scaled(0.7, naive.tanimoto()), 3, bits=(0, 1, 2)),
+    "tanimoto-product": KernelCase(
+        1.5 * sb.OnDimensions(sb.Tanimoto(), [2, 0]) * sb.OnDimensions(sb.RBF(0.7), [1]),
+        naive.scaled(
+            1.5, naive.product(naive.on_dimensions(naive.tanimoto(), (2, 0)), naive.on_dimensions(naive.rbf(0.7), (1,)))
+        ),
+        3,
+        bits=(0, 2),
+    ),
+    "min-max": KernelCase(1.3 * sb.MinMax(), naive.scaled(1.3, naive.min_max()), 3, low=0.0),
     "on-dimensions": KernelCase(
         sb.OnDimensions(sb.RBF(0.7), [2]) + sb.OnDimensions(sb.Linear([0.7, 2.0], bias=0.3), [0, 1]),
         naive.total(

@@ -11,7 +11,7 @@ from scalable_bandits.posteriors.box.engine import BoxEngine
 from scalable_bandits.posteriors.box.surface import constant_mean, differenced
 from scalable_bandits.posteriors.weights.box import WeightsBoxEngine
 
-SMOOTH = {name: case for name, case in KERNEL_CASES.items() if name != "covariance"}
+SMOOTH = {name: case for name, case in KERNEL_CASES.items() if name != "covariance" and not case.bits}
 every_kernel = pytest.mark.parametrize("case", SMOOTH.values(), ids=SMOOTH.keys())
 
 
@@ -39,7 +39,8 @@ class TestEveryKernel:
         found = np.ones(Z.shape)
         case.kernel.slope(X, Z, weights, found)
         for j, z in enumerate(Z):
-            expected = difference(lambda at, j=j: weights[:, j] @ case.kernel.block(X, at[None])[:, 0], z, 1e-3)
+            step = 1e-3 if case.low < 0.0 else 1e-5  # `MinMax` has kinks
+            expected = difference(lambda at, j=j: weights[:, j] @ case.kernel.block(X, at[None])[:, 0], z, step)
             expected[list(case.categories)] = 0.0  # constant, but for jumps
             assert_close(found[j] - 1.0, expected)
 

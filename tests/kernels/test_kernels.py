@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from naive import kernels as naive
+from sklearn.metrics import pairwise_distances
 
 import scalable_bandits as sb
 from scalable_bandits.kernels._numba_kernels import exponential
@@ -243,6 +244,46 @@ def test_a_product_of_many_features_has_none():
 def test_covariance_refuses_what_is_no_arm(arms):
     with pytest.raises(ValueError, match="got"):
         KERNEL_CASES["covariance"].kernel.block(arms)
+
+
+@given(data=st.data(), count=st.integers(1, 5), rows=st.integers(1, 4))
+def test_tanimoto_of_bytes_is_that_of_words_and_of_sets_of_bits(data, count, rows):
+    """However 32 bits are packed; empty fingerprints among them."""
+    words = data.draw(arrays(np.uint32, (rows, count), elements=st.sampled_from([0, 1, 0xFFFFFFFF, 0x80000001, 0x1234])))
+    block = sb.Tanimoto().block(words)
+    np.testing.assert_array_equal(sb.Tanimoto().block(words.view(np.uint8)), block)
+    np.testing.assert_array_equal(block, naive.matrix(naive.tanimoto(), words))
+    bits = np.unpackbits(words.view(np.uint8), axis=1)
+    np.testing.assert_array_equal(sb.MinMax().block(bits), block)
+
+
+def test_tanimoto_is_one_less_the_jaccard_distance_of_scikit_learn():
+    bits = np.random.default_rng(4).random((40, 100)) < 0.2
+    expected = 1.0 - pairwise_distances(bits, metric="jaccard")
+    np.testing.assert_allclose(sb.Tanimoto().block(np.packbits(bits, axis=1)), expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize("number", [-1.0, 0.5, 2.0**32])
+def test_tanimoto_refuses_what_is_no_packed_bits(number):
+    with pytest.raises(ValueError, match=r"x: got .*whole numbers from 0 to 2\^32 - 1"):
+        sb.Tanimoto().block([[1.0, 3.0]], [[2.0, number]])
+
+
+def test_min_max_refuses_negative_counts():
+    with pytest.raises(ValueError, match=r"x: got .*numbers of at least 0"):
+        sb.MinMax().block([[1.0, -2.0]])
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("kernel", [sb.Tanimoto(), sb.MinMax()])
+def test_sets_at_random_have_a_semi_definite_covariance(kernel):
+    """Full and empty fingerprints, repeated ones, subsets of others."""
+    rng = np.random.default_rng(3)
+    words = rng.integers(2**32, size=(2, 300, 4), dtype=np.uint64)
+    sets = (words[0] & words[1]).astype(float)
+    sets[:5], sets[5:10], sets[10:20] = 0.0, 2**32 - 1, sets[20:30]
+    sets[30:60] = (words[0, 30:60] & words[1, 30:60] & rng.integers(2**32, size=(30, 4), dtype=np.uint64)).astype(float)
+    assert np.linalg.eigvalsh(kernel.block(sets))[0] > -1e-12
 
 
 def test_covariance_keeps_a_copy_of_its_matrix():

@@ -142,6 +142,29 @@ def hamming(lengthscale=1.0):
     return lambda x, z: math.exp(-sum((x[i] != z[i]) / _scale(lengthscale, i) for i in range(len(x))))
 
 
+def tanimoto(bits=32):
+    """|x and z| / |x or z| of sets of bits, `bits` of them in each number; 1 for two empty sets."""
+
+    def elements(x):
+        return {(k, bit) for k, number in enumerate(x) for bit in range(bits) if int(number) >> bit & 1}
+
+    def k(x, z):
+        x, z = elements(x), elements(z)
+        return len(x & z) / len(x | z) if x | z else 1.0
+
+    return k
+
+
+def min_max():
+    """Sum of min(x_k, z_k) over the sum of max(x_k, z_k); 1 for two points of zeros."""
+
+    def k(x, z):
+        largest = sum(max(a, b) for a, b in zip(x, z, strict=True))
+        return sum(min(a, b) for a, b in zip(x, z, strict=True)) / largest if largest else 1.0
+
+    return k
+
+
 def on_dimensions(kernel, dimensions):
     """A kernel of some of the dimensions."""
     return lambda x, z: kernel([x[i] for i in dimensions], [z[i] for i in dimensions])
