@@ -49,6 +49,7 @@ from scalable_bandits.runs.maximize import maximize as maximize
 from scalable_bandits.runs.maximize import minimize as minimize
 from scalable_bandits.runs.result import Measured as Measured
 from scalable_bandits.runs.result import TuningResult as TuningResult
+from scalable_bandits.runs.screen import screen as screen
 from scalable_bandits.runs.simulate import simulate as simulate
 from scalable_bandits.runs.stopping import Deadline as Deadline
 from scalable_bandits.runs.stopping import NoImprovement as NoImprovement
@@ -63,9 +64,11 @@ from scalable_bandits.spaces import Grid as Grid
 from scalable_bandits.spaces import Integer as Integer
 from scalable_bandits.spaces import Ordinal as Ordinal
 from scalable_bandits.spaces import Points as Points
+from scalable_bandits.spaces import Pool as Pool
 from scalable_bandits.spaces import Real as Real
 from scalable_bandits.spaces import SearchSpace as SearchSpace
 from scalable_bandits.spaces import Settings as Settings
+from scalable_bandits.spaces import pool
 from scalable_bandits.transfer import EarlierTasks as EarlierTasks
 from scalable_bandits.transfer import priors_from_tables as priors_from_tables
 from scalable_bandits.warmup import warmup as warmup
@@ -115,7 +118,15 @@ def _cluster_executor(on: Any) -> placement.Executor:
     return ClusterExecutor(on)
 
 
+def _stored_pools() -> pool.StoredPools:
+    """Return the module that opens and writes pools; zarr is imported on first use."""
+    from scalable_bandits.store import pool as stored
+
+    return stored
+
+
 placement.register(_cluster_executor)
+pool.register(_stored_pools)
 
 
 def __getattr__(name: str) -> Any:

@@ -3,6 +3,7 @@
 States of a ticket:
 
     asked -> running -> done
+                     -> measured (of a batch, whose values are told together) -> done
                      -> lost (its worker died, or this process) -> running
                      -> asked (it failed, and is tried again)
                      -> failed (its point is excluded)
@@ -14,7 +15,7 @@ from __future__ import annotations
 import time
 from typing import Any, NamedTuple, Self
 
-OPEN = ("asked", "running", "lost")  # states of evaluations that have not ended
+OPEN = ("asked", "running", "lost", "measured")  # states of evaluations that have not ended
 BULK = 1_000  # values told at once that get no tickets in a recording: their rounds go to the arrays
 
 
@@ -26,7 +27,7 @@ class Ticket(NamedTuple):
     number
         Position, from 0, in the order in which the points were asked for or, of others, told.
     state
-        "asked", "running", "lost"; or for good "done", "failed", "abandoned".
+        "asked", "running", "lost", "measured"; or for good "done", "failed", "abandoned".
     candidate
         Number of the evaluated candidate.
     x

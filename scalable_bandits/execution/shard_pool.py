@@ -33,7 +33,7 @@ from scalable_bandits.execution.base import ClusterError
 from scalable_bandits.execution.clusters import await_worker, check_versions, connection_lost
 from scalable_bandits.execution.connect import SecureAddress, connect, resolve
 from scalable_bandits.execution.resources import traffic
-from scalable_bandits.posteriors.placement import Call, Shard, Shards, Source
+from scalable_bandits.posteriors.placement import Call, Returned, Shard, Shards, Source
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -479,6 +479,17 @@ class ClusterExecutor:
     def shards(self, source: Source[Shard], count: int, name: str) -> ShardPool[Shard]:
         """Return shards; see `placement.Executor`."""
         return ShardPool(self, source, count, name)
+
+    def each(self, function: Callable[[Any, int], Returned], shared: Any, numbers: Sequence[int]) -> list[Returned]:
+        """Return the values of a function, one task each; see `placement.Executor`."""
+        client, name = self.client, f"{function.__name__}-{uuid.uuid4().hex}"
+        # As a task, whose value Dask makes again where its worker is lost; not scattered, which is lost for good.
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 GB"}):
+            held = client.submit(pickle.loads, packed(shared), key=f"shared-{name}", pure=False)
+        found: list[Returned] = client.gather(
+            [client.submit(function, held, number, key=f"{name}-{number}", pure=False) for number in numbers]
+        )
+        return found
 
     def close(self) -> None:
         """Delete the shards on the workers and end a cluster that was started here; both start again when needed."""

@@ -116,6 +116,17 @@ class UpperConfidence:
         """Return the derivatives (k,) of the index in mean and variance."""
         return np.full(len(mean), self.mean_weight), 0.5 * self.width / np.sqrt(np.maximum(variance, LEAST))
 
+    @property
+    def of_mean(self) -> bool:
+        """Whether it is a function of the mean alone."""
+        return self.width == 0.0
+
+    def rise(self, earlier: object, std: Floats) -> Floats:
+        """Return bounds (k,) on the rise since an earlier index, at standard deviations (k,) that only fall since."""
+        if not isinstance(earlier, UpperConfidence) or earlier.mean_weight != self.mean_weight or earlier.width < 0.0:
+            return np.full(len(std), np.inf)
+        return max(self.width - earlier.width, 0.0) * std
+
 
 @attrs.frozen
 class Improvement:
@@ -157,6 +168,16 @@ class ExpectedImprovement(Improvement):
             rise = np.where(z < -1e3, -far - 2.0 / far, rise)
             spread = np.where(z < -1e3, far**2 + 3.0, spread)
         return rise / std, spread / (2.0 * std**2)
+
+    @property
+    def of_mean(self) -> bool:
+        """Whether it is a function of the mean alone."""
+        return False
+
+    def rise(self, earlier: object, std: Floats) -> Floats:
+        """Return bounds (k,) on the rise since an earlier index, at standard deviations (k,) that only fall since."""
+        lower = isinstance(earlier, ExpectedImprovement) and earlier.xi == self.xi and earlier.best <= self.best
+        return np.full(len(std), 0.0 if lower else np.inf)
 
 
 @attrs.frozen

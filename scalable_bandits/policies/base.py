@@ -20,7 +20,7 @@ from scalable_bandits.posteriors.placement import Executor, executor
 from scalable_bandits.posteriors.rounds import Columns
 from scalable_bandits.posteriors.state import State, StateEntry, entries_of, number, restore, state_of, value
 from scalable_bandits.randomness import derived_seed, generator
-from scalable_bandits.spaces import Domain, Indices, Mask, Space, make_domain
+from scalable_bandits.spaces import Domain, Indices, Mask, Pool, Space, make_domain
 from scalable_bandits.spaces.domain import CANDIDATES, numbers_all
 from scalable_bandits.spaces.finite import MOST_NUMBERED, counted
 
@@ -106,11 +106,11 @@ class Policy(AbstractContextManager[Any]):
         given, policies whose class is `continuous` search the whole of both; on a box the others use 1024 points. Not
         used on other finite spaces.
     on
-        Executor of the policy's shards: None (this process), "threads:4" (threads of this process), "local:4" (worker
-        processes on this machine), the address of a Dask scheduler, a `distributed.Client`, or a recipe (``cluster/``).
-        All compute the same numbers. A cluster is started when it is first needed, and ends when the policy is closed
-        or deleted. A copy of a policy with a client, also a pickled one, has the address of the client's scheduler
-        instead.
+        Executor of the policy's shards, or of the chunks of a pool: None (this process), "threads:4" (threads of this
+        process), "local:4" (worker processes on this machine), the address of a Dask scheduler, a `distributed.Client`,
+        or a recipe (``cluster/``). All compute the same numbers. A cluster is started when it is first needed, and ends
+        when the policy is closed or deleted. A copy of a policy with a client, also a pickled one, has the address of
+        the client's scheduler instead.
 
     Attributes
     ----------
@@ -124,6 +124,8 @@ class Policy(AbstractContextManager[Any]):
         Whether policies of this class can play a whole box, and a grid that they do not enumerate.
     sharded : bool
         Whether policies of this class have shards that an executor (`on`) can hold.
+    pools : bool
+        Whether policies of this class can play a `Pool`, whose chunks an executor (`on`) scores.
 
     Raises
     ------
@@ -144,6 +146,8 @@ class Policy(AbstractContextManager[Any]):
     _not_in_data: ClassVar[frozenset[str]] = frozenset({"on"})  # parameters that `to_dict` leaves out
     continuous: ClassVar[bool] = False
     sharded: ClassVar[bool] = False
+    pools: ClassVar[bool] = False
+    _repeats: ClassVar[bool] = False  # whether a candidate of a pool may be chosen again, unless the pool says
 
     space: Space = attrs.field(kw_only=False, validator=checks.instance_of(Space, "a space: Box, Grid, Points or Arms"))
     noise: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive)
@@ -172,6 +176,9 @@ class Policy(AbstractContextManager[Any]):
     def __attrs_post_init__(self) -> None:
         if self.minimize and type(self).best is not Policy.best:  # which turns the sign of what `recommend` returns
             checks.refuse("minimize", True, f"False: {type(self).__name__} defines `best`, not `recommend`")
+        if self.space.scanned and not self.pools:
+            playing = "GPUCB, IGPUCB, GPEI, MeanOnly, VarianceOnly, RandomSearch"
+            checks.refuse("space", self.space, f"no pool for {type(self).__name__}; policies that play one: {playing}")
         large = not numbers_all(self.space, self._most_numbered)
         if self.candidates is None and not (large and self._takes_boxes()):
             if large and self.space.lattice is not None:
@@ -181,7 +188,7 @@ class Policy(AbstractContextManager[Any]):
         self.domain = self._fresh_domain()
         self._measuring = Measuring(type(self).__name__, self.noise, self.regularization)
         self._salt = derived_seed(self.seed, "ties")
-        if self.on is not None and not self.sharded:
+        if self.on is not None and not (self.sharded or self.space.scanned):
             checks.refuse("on", self.on, f"None: {type(self).__name__} has no shards")
         self._executor = executor(self.on)
 
@@ -308,7 +315,7 @@ class Policy(AbstractContextManager[Any]):
     @property
     def pending(self) -> list[Any]:
         """Points asked for whose value has not been told, in the order of asking."""
-        return [self.domain.value(c) for c in self._pending.numbers]
+        return self.domain.values(self._pending.numbers)
 
     def ask(
         self, n: int | None = None, *, available: ArrayLike | None = None, context: Mapping[int, float] | None = None
@@ -357,7 +364,7 @@ class Policy(AbstractContextManager[Any]):
                 raise
             if n is None:
                 return self.domain.value(asked[0])
-            return self.space.gather([self.domain.value(candidate) for candidate in asked])
+            return self.space.gather(self.domain.values(asked))
 
     def propose(self, allowed: Mask | None = None) -> int:
         """Return the number of the next point, from a mask (size,) or all; simulations call it instead of `ask`."""
@@ -370,6 +377,19 @@ class Policy(AbstractContextManager[Any]):
         if isinstance(chosen, np.ndarray):
             return int(self._number_points(chosen[None])[0])
         return self.domain.numbered.canonical(int(chosen))
+
+    @property
+    def _may_repeat(self) -> bool:
+        """Whether a candidate of a pool may be chosen again that is pending or was measured."""
+        assert isinstance(self.space, Pool)
+        return self._repeats if self.space.repeats is None else self.space.repeats
+
+    def _random_candidate(self, taken: Indices) -> Floats:
+        """Return the point (1,) of a random candidate of a pool; not one of those with numbers (k,), by visit."""
+        assert isinstance(self.space, Pool)
+        others = np.array(self._pending.excluded, dtype=np.int64) if self._may_repeat else taken
+        rng = generator(self.seed, "draws", self.round)
+        return self.space.draw_other(rng, self.domain.points(others)[:, 0].astype(np.int64))
 
     def _propose_another(self, allowed: Mask | None) -> int:
         """Return the number of the next point, which is not an excluded one."""

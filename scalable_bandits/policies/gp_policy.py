@@ -20,7 +20,7 @@ from scalable_bandits.kernels.structured import with_categories
 from scalable_bandits.policies.base import Best, Observations, Policy
 from scalable_bandits.policies.confidence import Confidence
 from scalable_bandits.policies.contradiction import FIRST_CHECK, AllMeasured, ContradictedModel, contradiction
-from scalable_bandits.policies.first_points import first_point
+from scalable_bandits.policies.first_points import FIRST, first_point
 from scalable_bandits.posteriors import (
     Acquisition,
     Engine,
@@ -35,13 +35,14 @@ from scalable_bandits.posteriors.hyperparameters.learned_prior import standard_k
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal
 from scalable_bandits.posteriors.models.learned import LearnedModel
 from scalable_bandits.posteriors.models.model import MEAN, Candidates, GivenPrior, Model, Query
+from scalable_bandits.posteriors.models.pool_search import PoolModel, PoolSearch
 from scalable_bandits.posteriors.models.refitted import RefittedModel, usual_lengthscales
 from scalable_bandits.posteriors.models.search import Sketch, search_of
 from scalable_bandits.posteriors.pending import Draws
 from scalable_bandits.posteriors.rounds import Columns, Game, Rule
 from scalable_bandits.posteriors.state import StateEntry, group, member
 from scalable_bandits.priors import check_mean, mean_values
-from scalable_bandits.spaces import Domain, Mask, Points
+from scalable_bandits.spaces import Domain, Mask, Points, Pool
 from scalable_bandits.spaces.finite import MOST_ENUMERATED
 
 ENUMERATED_LEARNING = 20_000  # largest number of candidates of a grid that a model which learns its kernel enumerates
@@ -178,7 +179,8 @@ class GaussianProcessPolicy(Policy):
         self.engine = self._checked_engine()
         if (engine := find_engine(self.engine)) is not None:
             engine.check_kernel(self._prior_kernel, self.space.model_dimension)
-        if self.on is not None and (self.domain.by_visit or not self._engine_is_sharded()):
+        whole = self.domain.by_visit and not self.space.scanned
+        if self.on is not None and (whole or not (self.space.scanned or self._engine_is_sharded())):
             allowed = f"None for the engine {self.engine!r}: an executor can hold tiles of the engine 'tiled'"
             checks.refuse("on", self.on, allowed)
         if self.prior_mean is not None and not callable(self.prior_mean):
@@ -187,8 +189,9 @@ class GaussianProcessPolicy(Policy):
             self.prior_mean = checks.frozen(means) if means.ndim else float(means)
         if self.kernel is None and not isinstance(self.prior_mean, float | None):
             checks.refuse("prior_mean", self.prior_mean, "a number, or None, where no kernel is given")
-        if self.space.named and not isinstance(self.prior_mean, float | None):
-            checks.refuse("prior_mean", self.prior_mean, "a number on a space of named parameters")
+        if (self.space.named or self.space.scanned) and not isinstance(self.prior_mean, float | None):
+            kind = "a pool" if self.space.scanned else "a space of named parameters"
+            checks.refuse("prior_mean", self.prior_mean, f"a number on {kind}")
         if self.kernel is not None:
             some = self.space.encode(self.domain.sample(self.seed))
             self._given_mean_at(some[:1])
@@ -271,6 +274,8 @@ class GaussianProcessPolicy(Policy):
 
     def _search(self) -> Candidates:
         """Return the search for the largest index; policies that cannot play a whole box enumerate every grid."""
+        if isinstance(self.space, Pool):
+            return PoolSearch(self.space, self._executor, self._may_repeat)
         engine = find_engine(self.engine)
         sketch = None if engine is None or engine.exact else Sketch(self.oversampling, self.seed)
         return search_of(self.domain, self.enumerated or 0 if self._takes_boxes() else sys.maxsize, sketch)
@@ -282,7 +287,8 @@ class GaussianProcessPolicy(Policy):
 
     def _make_model(self) -> Model:
         """Make a model of the given prior, without observations."""
-        return Model(self._prior, self.domain, self._make_engine, self.regularization, self._search())
+        kind = PoolModel if self.space.scanned else Model
+        return kind(self._prior, self.domain, self._make_engine, self.regularization, self._search())
 
     def _make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
         """Make an engine without observations.
@@ -385,7 +391,8 @@ class GaussianProcessPolicy(Policy):
             if first is not None:
                 return first
         draws = self._pending_draws() if self.pending_values == "sample" else None
-        query = Query(self._salt, (self.seed, self.round), allowed, self._pending.numbers, draws, measured=True)
+        pending, failed = self._pending.numbers, self._pending.excluded
+        query = Query(self._salt, (self.seed, self.round), allowed, pending, draws, measured=True, excluded=failed)
         return self.model.argmax(self.acquisition(allowed), query)[0]
 
     def _refinement(self) -> Floats | None:
@@ -398,7 +405,9 @@ class GaussianProcessPolicy(Policy):
         pending, queried = self._pending.asked, self.model.queried
         free = ~queried if allowed is None else allowed & ~queried
         free[[*pending, *self._pending.excluded]] = False
-        first = first_point(self.domain, self.model.asked(pending), free, self.seed)
+        if self.space.scanned and len(self.model.ys) < FIRST:  # whatever is pending: nothing could be learned yet
+            return self._random_candidate(np.flatnonzero(~free)), None
+        first = None if self.space.scanned else first_point(self.domain, self.model.asked(pending), free, self.seed)
         if first is None and len(settled := self.model.settled(pending)):
             others = self.domain.without(settled, allowed)  # None on a whole box, whose search leaves them out
             allowed = others if others is not None and others.any() else allowed

@@ -72,6 +72,7 @@ class GPEI(GaussianProcessPolicy):
     STATE: ClassVar[tuple[StateEntry, ...]] = (number("_largest", float), member("_region", name="region"))
     continuous: ClassVar[bool] = True
     learns_kernel: ClassVar[bool] = True
+    pools: ClassVar[bool] = True
     _refines: ClassVar[bool] = True  # around the best point, with a model of its own, where the kernel is learned
 
     xi: float = attrs.field(default=0.0, converter=checks.to_float, validator=checks.nonnegative)
@@ -171,6 +172,7 @@ class GPPI(GPEI):
     Parameters are those of `GPEI`, and it is one in all but its index.
     """
 
+    pools: ClassVar[bool] = False  # the index may fall where the variance grows
     _refines: ClassVar[bool] = False
     # With xi = 0 the incumbent itself always has probability 1/2, and the policy plays it again and again.
     xi: float = attrs.field(default=0.01, converter=checks.to_float, validator=checks.nonnegative)

@@ -56,6 +56,8 @@ class GPUCB(GaussianProcessPolicy):
 
     continuous: ClassVar[bool] = True
     learns_kernel: ClassVar[bool] = True
+    pools: ClassVar[bool] = True
+    _repeats: ClassVar[bool] = True
     rkhs_norm: float | str = NORM
     _gain_source: Gain = GAIN
     confidence: str = NAME
@@ -106,9 +108,9 @@ def checked_theorem(policy: Any) -> int:
 
 
 def _candidates(policy: Any) -> int:
-    """Return |D| of a finite set of candidates, or of a grid; 0 for a whole box or space of named parameters."""
-    grid = policy.domain.by_visit and policy.space.lattice is not None
-    return int(policy.space.size if grid else policy.domain.choosable)
+    """Return |D| of a finite set of candidates, a grid or a pool; 0 for a whole box or space of named parameters."""
+    listed = policy.space.lattice is not None or policy.space.scanned
+    return int(policy.space.size if policy.domain.by_visit and listed else policy.domain.choosable)
 
 
 def theorem_width(policy: Any) -> Width:

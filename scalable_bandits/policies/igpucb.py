@@ -44,6 +44,8 @@ class IGPUCB(GaussianProcessPolicy):
 
     continuous: ClassVar[bool] = True
     learns_kernel: ClassVar[bool] = True
+    pools: ClassVar[bool] = True
+    _repeats: ClassVar[bool] = True
 
     rkhs_norm: float | str = NORM
     _gain_source: Gain = GAIN

@@ -25,6 +25,7 @@ class MeanOnly(GaussianProcessPolicy):
 
     continuous: ClassVar[bool] = True
     learns_kernel: ClassVar[bool] = True
+    pools: ClassVar[bool] = True
     _constant_index: ClassVar[UpperConfidence | None] = MEAN
 
 
@@ -37,4 +38,5 @@ class VarianceOnly(GaussianProcessPolicy):
 
     continuous: ClassVar[bool] = True
     learns_kernel: ClassVar[bool] = True
+    pools: ClassVar[bool] = True
     _constant_index: ClassVar[UpperConfidence | None] = DEVIATION

@@ -37,13 +37,17 @@ class RandomSearch(Policy):
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (member("_observed"),)
 
+    pools: ClassVar[bool] = True
+
     kernel: Any = attrs.field(kw_only=False, default=None, repr=False)
     _observed: CollapsedObservations = attrs.field(init=False, factory=CollapsedObservations, repr=False)
 
     def _takes_boxes(self) -> bool:
-        return self.space.named or self.space.lattice is not None
+        return self.space.named or self.space.scanned or self.space.lattice is not None
 
     def choose(self, allowed: Mask | None = None) -> int | Floats:
+        if self.space.scanned:
+            return self._random_candidate(np.unique([*self._observed.collapsed()[0], *self._pending.numbers]))
         return self.domain.draw_uniform(generator(self.seed, "draws", self.round), allowed)
 
     def _play(self, table: Floats, noise: Floats) -> Columns | None:

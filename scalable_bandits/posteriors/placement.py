@@ -137,6 +137,19 @@ class Executor(Protocol):
             Name of the shards, for a dashboard.
         """
 
+    def each(self, function: Callable[[Any, int], Returned], shared: Any, numbers: Sequence[int]) -> list[Returned]:
+        """Return `function(shared, number)` for each number, in their order; the function has no state.
+
+        Parameters
+        ----------
+        function
+            Function of a module that workers can import.
+        shared
+            First argument of all calls, which a worker gets once.
+        numbers
+            Second arguments (k,).
+        """
+
     def close(self) -> None:
         """Release the resources; later questions start them again."""
 
@@ -164,6 +177,14 @@ class InProcess:
     def shards(self, source: Source[Shard], count: int, name: str) -> Shards[Shard]:
         """Return shards; see `Executor`."""
         return Shards(source, count, self._threads)
+
+    def each(self, function: Callable[[Any, int], Returned], shared: Any, numbers: Sequence[int]) -> list[Returned]:
+        """Return the values of a function; see `Executor`."""
+
+        def values(first: int, stop: int) -> list[Returned]:
+            return [function(shared, number) for number in numbers[first:stop]]
+
+        return [value for run in self._threads.each(values, 0, len(numbers)) for value in run]
 
     def close(self) -> None:
         """End the threads."""

@@ -277,7 +277,8 @@ class EvaluationPlan:
     """Limits of evaluations, checked: the arguments of `minimize` with these names.
 
     The budget counts evaluations that end (values and final failures), those of earlier processes included. `parallel`
-    is None for the executor's slots, which may change.
+    is None for the executor's slots, which may change. With `batch`, so many points are asked for at once, and their
+    values are told at once, in the order of asking, when the last evaluation has ended.
     """
 
     budget: int = attrs.field(converter=checks.to_int, validator=checks.whole(1))
@@ -285,6 +286,7 @@ class EvaluationPlan:
     retries: int = attrs.field(default=0, converter=checks.to_int, validator=checks.whole(0))
     seconds: float | None = checks.optional_number(checks.positive)
     timeout: float | None = checks.optional_number(checks.positive)
+    batch: int | None = attrs.field(default=None, converter=checks.to_int, validator=checks.whole(1, optional=True))
 
 
 @attrs.define
@@ -352,7 +354,12 @@ class Evaluating:
                 with self._shield():
                     self._fill()
                 if not self._in_flight:
-                    return
+                    with self._shield():
+                        batch = self._end_batch()
+                    yield from batch
+                    if not batch:
+                        return
+                    continue
                 self._wait()
                 while self._events:
                     with self._shield():
@@ -366,11 +373,15 @@ class Evaluating:
                     self._events.extend(self._executor.events(0.0))
             while self._events:  # what has ended counts
                 self._handle(self._events.popleft())
+            self._end_batch()
             raise
 
     def _fill(self) -> None:
         """Start evaluations until the limit of those in flight, the budget or the deadline is reached."""
         most = self._executor.slots if self._plan.parallel is None else self._plan.parallel
+        if self._plan.batch is not None:
+            self._fill_batch(most, self._plan.batch)
+            return
         while len(self._in_flight) < min(most, self._plan.budget - self.ended) and self._may_begin():
             try:
                 self._policy.ask()
@@ -378,6 +389,27 @@ class Evaluating:
                 raise RuntimeError(f"function: it fails at every point of the space\n{self.trace}") from error
             busy = {call.number for call in self._in_flight.values()}
             self._start(next(ticket for number, ticket in self._evaluations.open.items() if number not in busy))
+
+    def _fill_batch(self, most: int, batch: int) -> None:
+        """Start evaluations of a batch, up to the limit of those in flight; ask for one if there is none."""
+        tickets = self._evaluations.open
+        if not tickets and self.ended < self._plan.budget and self._may_begin():
+            self._policy.ask(min(batch, self._plan.budget - self.ended))
+        busy = {call.number for call in self._in_flight.values()}
+        for number, ticket in list(tickets.items()):
+            if len(self._in_flight) >= most or not self._may_begin():
+                return
+            if number not in busy and ticket.state != "measured":
+                self._start(ticket)
+
+    def _end_batch(self) -> list[Ticket]:
+        """Tell the policy the values of a batch, in the order of asking; return their tickets as they are then."""
+        tickets = [ticket for _, ticket in sorted(self._evaluations.open.items()) if ticket.state == "measured"]
+        if tickets:
+            domain, policy = self._policy.domain, self._policy
+            x = policy.space.gather(domain.values([ticket.candidate for ticket in tickets]))
+            policy.tell(x, np.array([ticket.y for ticket in tickets], dtype=np.float64))
+        return [self._evaluations.tickets[ticket.number] for ticket in tickets]
 
     def _may_begin(self) -> bool:
         return not self.stopped and time.monotonic() < self._deadline
@@ -430,6 +462,10 @@ class Evaluating:
             if isinstance(error, NotANumber) and not self.ended:  # not a failure, but a mistake in the function
                 raise
             return self._fail(ticket, event._replace(error=str(error), trace=f"{error}\n"), seconds)
+        if self._plan.batch is not None:
+            self._evaluations.change(call.number, "measured", y=y, seconds=seconds)
+            del self._in_flight[event.key]
+            return None
         with self._evaluations.ending(call.number, seconds=seconds):
             self._policy.tell(self._policy.domain.value(ticket.candidate), y)
         del self._in_flight[event.key]

@@ -18,6 +18,7 @@ from scalable_bandits.spaces.parameters import Integer as Integer
 from scalable_bandits.spaces.parameters import Ordinal as Ordinal
 from scalable_bandits.spaces.parameters import Parameter as Parameter
 from scalable_bandits.spaces.parameters import Real as Real
+from scalable_bandits.spaces.pool import Pool as Pool
 from scalable_bandits.spaces.search_space import SearchSpace as SearchSpace
 from scalable_bandits.spaces.search_space import Settings as Settings
 from scalable_bandits.spaces.search_space import every_setting as every_setting

@@ -112,12 +112,15 @@ class Space(Specification):
         Whether x is a point; False for arms, whose x is a number.
     named : bool
         Whether x is a dict of named values, which models see as coordinates (`encode`).
+    scanned : bool
+        Whether its candidates are read chunk by chunk, in passes, and never held: a pool.
     """
 
     __slots__ = ()
 
     has_coordinates: ClassVar[bool] = True
     named: ClassVar[bool] = False
+    scanned: ClassVar[bool] = False
 
     @property
     @abstractmethod

@@ -83,6 +83,10 @@ class Domain:
         """Return the value of `ask` for a number: a point (d,), an arm number, or a dict of a named space."""
         return self.space.argument(self.numbered.points([candidate])[0])
 
+    def values(self, candidates: Sequence[int]) -> list[Any]:
+        """Return the values of `ask` for several numbers."""
+        return [self.value(candidate) for candidate in candidates]
+
     def sample(self, seed: int) -> Floats:
         """Return some points (k, d), or all of a small finite set; a seed selects those of a box."""
         return self.finite.sample(seed)
@@ -193,6 +197,9 @@ class VisitedDomain(Domain):
 
     def points(self, candidates: ArrayLike | None = None) -> Floats:
         return self._array if candidates is None else self._array[np.asarray(candidates, dtype=np.int64)]
+
+    def values(self, candidates: Sequence[int]) -> list[Any]:
+        return self.space.arguments(self.points(list(candidates)))  # labels of a pool are read together
 
     def canonical(self, candidate: int) -> int:
         """Return the number itself: no two are at one point; as of a finite space."""

@@ -132,6 +132,11 @@ class Surface:
         mean, variance, _ = self._predict(x)
         return mean, variance
 
+    def mean(self, x: Floats) -> Floats:
+        """Return the posterior mean (k,) at points x (k, d), without what the variance takes."""
+        mean = self.prior_mean.values(x)
+        return mean + covariances(self.kernel, x, self.points) @ self.weights if len(self.points) else mean
+
     def summand(self, kernel: Kernel, dimensions: tuple[int, ...]) -> Surface:
         """Return the posterior of one summand of f, a function of some dimensions with a kernel of these and mean 0."""
         points = np.ascontiguousarray(self.points[:, dimensions])

@@ -1,6 +1,7 @@
 """Standard prior of models without a given kernel, whose values are learned (`models/learned.py`).
 
-    kernel: output scale x Matern 5/2 with a lengthscale for each coordinate (x a `Hamming` factor for categories)
+    kernel: output scale x Matern 5/2 with a lengthscale for each coordinate (x a `Hamming` factor for categories,
+    x `Tanimoto` for the fingerprints of a pool)
     log lengthscale ~ N(log 0.3 + log(D) / 2, 1) in sides of the space,   log output scale ~ N(0, 2^2)
     log noise variance ~ N(-8, 4^2),   mean: its optimal value given the kernel (profiled)
 
@@ -14,10 +15,10 @@ import math
 import numpy as np
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.kernels import Kernel, Matern
+from scalable_bandits.kernels import Kernel, Matern, OnDimensions, Tanimoto
 from scalable_bandits.kernels.structured import with_categories
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal
-from scalable_bandits.spaces import Space
+from scalable_bandits.spaces import Pool, Space
 
 LENGTHSCALE = 0.3  # median over the root of the number of coordinates, in sides of the space
 LENGTHSCALE_RANGE = (0.01, 100.0)  # in sides of the space
@@ -34,8 +35,19 @@ def standard_kernel(space: Space) -> Kernel:
         Space with coordinates.
     """
     sides, unordered = sides_of(space), space.unordered
+    if isinstance(space, Pool) and space.words:
+        return 1.0 * _of_fingerprints(space.words, sides[space.words :])
     lengths = LENGTHSCALE * math.sqrt(len(sides)) * np.delete(sides, list(unordered))
     return with_categories(1.0 * Matern(lengths.tolist() or 1.0, nu=2.5), unordered, len(sides))
+
+
+def _of_fingerprints(words: int, sides: Floats) -> Kernel:
+    """Return the kernel of fingerprints, in so many first coordinates, and of numbers with these extents (d,)."""
+    if not len(sides):
+        return Tanimoto()
+    lengths = LENGTHSCALE * math.sqrt(len(sides)) * sides
+    numbers = OnDimensions(Matern(lengths.tolist(), nu=2.5), range(words, words + len(sides)))
+    return OnDimensions(Tanimoto(), range(words)) * numbers
 
 
 def standard_lengthscales(space: Space) -> LogNormal:

@@ -60,6 +60,7 @@ class Query(NamedTuple):
     pending: Sequence[int] = ()  # numbers of the pending candidates, first those of `draws`
     draws: Draws | None = None  # values drawn at pending points; a point without one has its posterior mean
     measured: bool = False  # whether the point will be measured: then `settled` points are left out
+    excluded: Sequence[int] = ()  # numbers of the last of the pending candidates, whose evaluation has failed
 
 
 class Candidates:

@@ -101,7 +101,7 @@ class DesignTiles:
         return found
 
 
-class Pool:
+class Contenders:
     """The candidates of largest variance, conditioned on the points chosen from them.
 
     Parameters
@@ -210,7 +210,7 @@ class DesignEngine(Engine):
         self._folded = np.empty(0, dtype=np.int64), np.empty(0)  # candidates that are folded points; noise variances
         self._added: list[Call] = []  # calls that gave the shards the blocks of folded points
         self._new: list[tuple[int, float]] = []  # candidates that are new points, with their noise variances
-        self._pool: Pool | None = None
+        self._pool: Contenders | None = None
         self._shards: Shards[DesignTiles] = (holder or executor(None)).shards(
             self._maker, len(self._every), f"variances of {self.size} candidates"
         )
@@ -294,7 +294,7 @@ class DesignEngine(Engine):
         position, best = choose(index, salt, inside, pool.numbers)
         return int(pool.numbers[position]), best
 
-    def _make_pool(self, salt: int, allowed: Mask | None) -> Pool:
+    def _make_pool(self, salt: int, allowed: Mask | None) -> Contenders:
         """Make a pool of the candidates of largest variance among those allowed."""
         numbers = np.arange(self.size) if allowed is None else np.flatnonzero(allowed)
         variance, most = self._variance[numbers], int(np.clip(self.size // POOL_FRACTION, SMALLEST_POOL, LARGEST_POOL))
@@ -305,8 +305,10 @@ class DesignEngine(Engine):
             numbers = np.sort(numbers[np.argpartition(-variance, most)[:most]])
         return self._pool_of(numbers, too_many, allowed)
 
-    def _pool_of(self, numbers: Indices, tied: bool, mask: Mask | None) -> Pool:
-        return Pool(self.kernel, numbers, self.points[numbers], self._rows_at(numbers), self._variance, tied, mask)
+    def _pool_of(self, numbers: Indices, tied: bool, mask: Mask | None) -> Contenders:
+        return Contenders(
+            self.kernel, numbers, self.points[numbers], self._rows_at(numbers), self._variance, tied, mask
+        )
 
     def at(self, candidates: Indices) -> tuple[Floats, Floats]:
         """Return prior means and posterior variances of some candidates, two (k,) arrays."""

@@ -1,0 +1,124 @@
+"""Search of a pool: passes over its chunks, and a queue between them (`posteriors/pool/queue.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self, cast
+
+import numpy as np
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.posteriors.box.engine import BoxEngine
+from scalable_bandits.posteriors.box.lattice import GridPoints
+from scalable_bandits.posteriors.box.queried import QueriedEngine
+from scalable_bandits.posteriors.box.surface import Surface, constant_mean
+from scalable_bandits.posteriors.engine import Acquisition, Engine, choose
+from scalable_bandits.posteriors.models.model import Candidates, LazyModel, Model, Query
+from scalable_bandits.posteriors.placement import Executor
+from scalable_bandits.posteriors.pool.chunks import GrowingIndex
+from scalable_bandits.posteriors.pool.queue import Queue
+from scalable_bandits.spaces import Domain, Indices, Pool
+from scalable_bandits.spaces.pool import NoCandidateLeft
+
+
+class PoolSearch(Candidates):
+    """Search of a pool, whose chunks an executor scores.
+
+    Parameters
+    ----------
+    pool
+        Pool of the candidates.
+    executor
+        Executor that scores the chunks.
+    repeats
+        Whether a candidate may be chosen again that is pending or was measured.
+    """
+
+    def __init__(self, pool: Pool, executor: Executor, repeats: bool):
+        self._pool, self._executor, self._repeats = pool, executor, repeats
+        self._queue: Queue | None = None  # of the present observations
+        self._means: tuple[Surface, dict[int, float]] | None = None  # posterior means of numbered points
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_queue": None, "_means": None}
+
+    def engine(self, model: Model) -> QueriedEngine:
+        constant = model.constant_mean
+        assert constant is not None
+        engine = BoxEngine(model.kernel, self._pool.model_dimension, constant_mean(constant), appends=model.appends)
+        engine.points = cast(Floats, GridPoints(model.domain))
+        return engine
+
+    def extended(self, engine: Engine, model: Model) -> Engine:
+        engine.points = cast(Floats, GridPoints(model.domain))
+        return engine
+
+    def describe(self, domain: Domain) -> str:
+        return f"computed at each of {self._pool.size:,} candidates, chunk by chunk"
+
+    def argmax(self, model: Model, index: Acquisition, query: Query) -> tuple[Any, float]:
+        """Return the point (1,) of largest index, and that index; given a mask of numbered points, one of these."""
+        if query.allowed is not None:
+            return self._among(model, index, query, np.flatnonzero(query.allowed))
+        queue, growing = self._brought_up_to_date(model, query), cast(GrowingIndex, index)
+        number, row, value = queue.largest(growing)
+        if number < 0:
+            raise NoCandidateLeft(f"ask: {self._pool.all_taken}")
+        self._pool.remember(np.array([number]), row[None])
+        return np.array([float(number)]), value
+
+    def _brought_up_to_date(self, model: Model, query: Query) -> Queue:
+        """Return the queue of the present observations and pending points."""
+        posterior = cast(QueriedEngine, model.engine).surface()
+        failed = query.excluded
+        asked = query.pending[: len(query.pending) - len(failed)] if failed else query.pending
+        pending = self._numbers(model, [*failed, *asked])
+        queue, new = self._queue, None
+        if queue is not None and queue.posterior is posterior:
+            new = queue.extends(pending)
+        if queue is None or new is None:
+            taken = model.settled(asked) if self._repeats else np.flatnonzero(model.queried)
+            numbers = np.array(self._numbers(model, taken), dtype=np.int64)
+            noise = model.regularization
+            queue = Queue(
+                self._pool, cast(Surface, posterior), noise, self._executor, numbers, self._repeats, query.salt
+            )
+            self._queue, new = queue, pending
+        if new:
+            queue.add(new, self._pool.encode(np.array(new, dtype=np.float64)[:, None]))
+        queue.take(self._numbers(model, failed))
+        return queue
+
+    def _numbers(self, model: Model, points: Sequence[int] | Indices) -> list[int]:
+        """Return the numbers in the pool of numbered points."""
+        return cast(list[int], model.domain.points(list(points))[:, 0].astype(np.int64).tolist())
+
+    def _among(self, model: Model, index: Acquisition, query: Query, numbers: Indices) -> tuple[int, float]:
+        """Return the numbered point of largest index among some (k,), and that index."""
+        if not cast(GrowingIndex, index).of_mean:
+            return super().argmax(model, index, query)
+        posterior = cast(Surface, cast(QueriedEngine, model.engine).surface())
+        if self._means is None or self._means[0] is not posterior:
+            self._means = posterior, {}
+        known = self._means[1]
+        if new := [number for number in numbers.tolist() if number not in known]:
+            known.update(zip(new, posterior.mean(model.domain.coordinates(new)).tolist(), strict=True))
+        means = np.array([known[number] for number in numbers.tolist()])
+        position, value = choose(index(means, np.zeros(len(means))), query.salt, None, numbers)
+        return int(numbers[position]), value
+
+
+class PoolModel(LazyModel):
+    """Model of a given prior on a pool, whose engine is made from all observations when it is needed.
+
+    The parameters are those of `Model`.
+    """
+
+    def observe(self, candidate: int, y: float, noise_variance: float) -> None:
+        self._engine = None
+        super().observe(candidate, y, noise_variance)
+
+    def extended(self, domain: Domain) -> Self:
+        grown = self._on(domain)
+        grown._engine = None if self._engine is None else self.search.extended(self._engine, grown)
+        return grown

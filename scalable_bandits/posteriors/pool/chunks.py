@@ -1,0 +1,154 @@
+"""The best candidates of a chunk of a pool, given a posterior: a pure function, which any process may compute."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.posteriors import _numba_choice as numba_choice
+from scalable_bandits.posteriors.blas import one_thread
+from scalable_bandits.posteriors.box.surface import Surface
+from scalable_bandits.posteriors.pool.pending_given import PendingGiven
+from scalable_bandits.spaces import Indices, Pool
+from scalable_bandits.spaces.pool import StoredRows, coordinates_of
+
+BLOCK_BYTES = 2**24  # memory of the covariances of the candidates that are scored together
+LARGEST_BLOCK, LEAST_BLOCK = 4096, 64
+TOGETHER = 256  # candidates whose variances are computed together, given pending points
+
+
+class GrowingIndex(Protocol):
+    """Index that does not fall where the variance grows.
+
+    Attributes
+    ----------
+    of_mean : bool
+        Whether it is a function of the mean alone.
+    """
+
+    @property
+    def of_mean(self) -> bool:
+        """Whether it is a function of the mean alone."""
+
+    def __call__(self, mean: Floats, variance: Floats) -> Floats:
+        """Return the index (k,) at means (k,) and variances (k,)."""
+
+    def rise(self, earlier: GrowingIndex, std: Floats) -> Floats:
+        """Return bounds (k,) on the rise of the index since an earlier one, at standard deviations (k,)."""
+
+
+class Question(NamedTuple):
+    """What is asked of every chunk."""
+
+    pool: Pool
+    posterior: Surface  # given the observations
+    given: PendingGiven | None  # effect of pending points; None without any
+    acquisition: GrowingIndex
+    taken: Indices  # numbers of candidates that are left out, ascending
+    keep: int  # number of candidates that are returned
+    salt: int  # seed of the hash that breaks ties
+
+
+class BestOfChunk(NamedTuple):
+    """The best candidates of a chunk, and bounds on all others."""
+
+    numbers: Indices  # (k,)
+    mean: Floats  # (k,)
+    variance: Floats  # (k,)
+    rows: Floats  # (k, D) coordinates
+    rest: float  # largest index of the others; -inf if there are none
+    rest_std: float  # largest standard deviation of the others
+    rest_hash: int  # smallest hash of those of the others that are tied for the largest index
+
+
+def best_of_chunk(question: Question, chunk: int) -> BestOfChunk:
+    """Score all candidates of a chunk.
+
+    Parameters
+    ----------
+    question
+        Posterior, index, and how many candidates are wanted.
+    chunk
+        Number of the chunk.
+    """
+    pool, index, taken = question.pool, question.acquisition, question.taken
+    start, stop = pool.bounds(chunk)
+    raw = pool.raw(start, stop)
+    mean, variance = scored(question.posterior, raw, stop - start, index.of_mean)
+    score = np.array(index(mean, variance))  # a copy: an index of the mean alone may be the array of the means
+    score[taken[np.searchsorted(taken, start) : np.searchsorted(taken, stop)] - start] = -np.inf
+    numbers, possible = np.arange(start, stop), np.flatnonzero(score > -np.inf)
+    if question.given is not None:
+        possible = _lowered(question, raw, mean, variance, score)
+    kept = possible[_top(score[possible], numbers[possible], question.keep, question.salt)]
+    others = score > -np.inf
+    others[kept] = False
+    rest, tied = float(score[others].max(initial=-np.inf)), numbers[:0]
+    if rest > -np.inf:
+        tied = numbers[others & (score >= numba_choice.smallest_tied(rest))]
+    hashes = numba_choice.tie_hashes(tied, np.uint64(question.salt))
+    rest_std = float(np.sqrt(variance[others].max(initial=0.0)))
+    rows = coordinates_of(raw.part(kept))
+    return BestOfChunk(
+        numbers[kept], mean[kept], variance[kept], rows, rest, rest_std, int(hashes.min()) if len(tied) else 0
+    )  # fmt: skip
+
+
+def _lowered(question: Question, raw: StoredRows, mean: Floats, variance: Floats, score: Floats) -> Indices:
+    """Lower variances and scores (n,), in place, by the pending points, where they could be among the largest.
+
+    Returns the positions of the candidates whose scores are now those given the pending points. All others have bounds,
+    none of which reaches the smallest of the scores that are kept.
+    """
+    assert question.given is not None
+    order = np.argsort(-score, kind="stable")
+    order = order[: np.count_nonzero(score > -np.inf)]
+    for first in range(0, len(order), TOGETHER):
+        done = order[:first]
+        if first >= question.keep and np.partition(score[done], -question.keep)[-question.keep] > score[order[first]]:
+            return done
+        some = order[first : first + TOGETHER]
+        rows = question.given.rows(coordinates_of(raw.part(some)))
+        variance[some] = np.maximum(variance[some] - np.einsum("ij,ij->i", rows, rows), 0.0)
+        score[some] = question.acquisition(mean[some], variance[some])
+    return order
+
+
+def _top(score: Floats, numbers: Indices, keep: int, salt: int) -> Indices:
+    """Return the positions of the largest scores; of those tied for the last places the ones of smallest hash."""
+    if len(score) <= keep:
+        return np.arange(len(score))
+    last = float(np.partition(score, len(score) - keep)[len(score) - keep])
+    above = score > last + numba_choice.TIE_TOLERANCE * abs(last)
+    tied = np.flatnonzero(~above & (score >= numba_choice.smallest_tied(last)))
+    hashes = numba_choice.tie_hashes(numbers[tied], np.uint64(salt))
+    tied = tied[np.argsort(hashes, kind="stable")[: keep - np.count_nonzero(above)]]
+    return np.sort(np.concatenate([np.flatnonzero(above), tied]))
+
+
+def scored(posterior: Surface, raw: StoredRows, count: int, mean_alone: bool = False) -> tuple[Floats, Floats]:
+    """Return posterior mean and variance of stored rows, two (count,) arrays, in blocks of bounded memory.
+
+    Parameters
+    ----------
+    posterior
+        Posterior as a function of the coordinates.
+    raw, count
+        Stored rows, and their number.
+    mean_alone
+        Whether the variances are left at 0.
+    """
+    width = len(posterior.points) + 1
+    block = min(max(BLOCK_BYTES // (8 * width) // LEAST_BLOCK * LEAST_BLOCK, LEAST_BLOCK), LARGEST_BLOCK)
+    mean, variance = np.empty(count), np.zeros(count)
+    with one_thread:
+        for first in range(0, count, block):
+            part = slice(first, min(first + block, count))
+            x = coordinates_of(raw.part(part))
+            if mean_alone:
+                mean[part] = posterior.mean(x)
+            else:
+                mean[part], variance[part] = posterior.predict(x)
+    return mean, variance

@@ -1,0 +1,223 @@
+"""Batches from a pool that are exact for their model, at the cost of a pass and some candidates computed again.
+
+Pending points keep their posterior means: the means of all candidates stand, and their variances only fall. So does an
+index that grows with the variance, but for what its own width or incumbent changes (`rise`). An index computed earlier
+is a bound on the present one, and the largest is found by the lazy greedy algorithm (Minoux 1978; for bandits in
+Calandriello et al. 2020):
+
+    one pass: every chunk returns its best candidates, and a bound on all others                     (1)
+    until no bound reaches the largest index:
+        compute the index of the candidates of largest bounds, given all points that are pending     (2)
+        if the bound on a chunk's others reaches it, score that chunk again, given these             (3)
+    of the candidates tied for the largest index, take the one of smallest hash                      (4)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.posteriors import _numba_choice as numba_choice
+from scalable_bandits.posteriors.box.surface import Surface
+from scalable_bandits.posteriors.engine import choose
+from scalable_bandits.posteriors.placement import Executor
+from scalable_bandits.posteriors.pool.chunks import BestOfChunk, GrowingIndex, Question, best_of_chunk
+from scalable_bandits.posteriors.pool.pending_given import PendingGiven
+from scalable_bandits.spaces import Indices, Pool
+
+HELD = 2**16  # candidates of all chunks that a queue holds
+LEAST_KEPT = 16  # candidates of a chunk that it holds at least
+MOST_GIVEN = 512  # and at most where it was scored given pending points, which takes long for each
+TOGETHER = 64  # candidates whose index is computed together
+MOST_BYTES = 2**28  # memory of the vectors r(x)
+
+
+class Queue:
+    """The best candidates of every chunk, from which one after the other is chosen while the observations stay.
+
+    Parameters
+    ----------
+    pool
+        Pool of the candidates.
+    posterior
+        Posterior given the observations.
+    noise_variance
+        Noise variance of a pending point, in squared units of the engine's y.
+    executor
+        Executor that scores the chunks.
+    taken
+        Numbers (k,) of candidates that are not chosen.
+    repeats
+        Whether a pending candidate may be chosen again.
+    salt
+        Seed of the hash that breaks ties.
+
+    Attributes
+    ----------
+    scored : int
+        Number of chunks that were scored, again each time.
+    """
+
+    def __init__(
+        self, pool: Pool, posterior: Surface, noise_variance: float, executor: Executor, taken: Indices, repeats: bool,
+        salt: int,
+    ):  # fmt: skip
+        self.posterior, self.pending, self.scored = posterior, list[int](), 0
+        self._pool, self._executor, self._repeats, self._salt = pool, executor, repeats, salt
+        self._taken = set(taken.tolist())
+        self._given = PendingGiven(posterior, noise_variance)
+        self._index: GrowingIndex | None = None  # of the bounds
+        self._keep = max(HELD // pool.chunks, LEAST_KEPT)
+        self._numbers, self._chunks = np.empty((2, 0), dtype=np.int64)
+        self._mean, self._variance, self._bounds = np.empty((3, 0))  # variances as last computed
+        self._rows = np.empty((0, pool.model_dimension))
+        self._since, self._slots = np.empty((2, 0), dtype=np.int64)  # pending points in the variances; rows of vectors
+        self._vectors = np.empty((0, 0))  # r(x) of candidates that were computed again
+        self._known = np.empty(0, dtype=np.int64)  # number of elements of each that are known
+        self._rest, self._rest_std = np.full(pool.chunks, -np.inf), np.zeros(pool.chunks)
+        self._rest_hash = np.zeros(pool.chunks, dtype=np.int64)
+
+    # ---- pending points
+
+    def extends(self, pending: Sequence[int]) -> list[int] | None:
+        """Return the candidates by which a list of pending ones extends the present one; None if it does not."""
+        count = len(self.pending)
+        return list(pending[count:]) if list(pending[:count]) == self.pending else None
+
+    def add(self, numbers: Sequence[int], points: Floats) -> None:
+        """Add pending candidates, with coordinates (k, D)."""
+        if not len(numbers):
+            return
+        self._given.add(points)
+        self.pending.extend(numbers)
+        if not self._repeats:
+            self.take(numbers)
+
+    def take(self, numbers: Iterable[int]) -> None:
+        """Leave candidates out from now on."""
+        new = set(numbers) - self._taken
+        if new:
+            self._taken |= new
+            self._bounds[np.isin(self._numbers, list(new))] = -np.inf
+
+    # ---- the largest index
+
+    def largest(self, index: GrowingIndex) -> tuple[int, Floats, float]:
+        """Find the candidate of largest index; return its number, its coordinates (D,), and the index.
+
+        The number is -1 if no candidate is left.
+        """
+        self._turn_to(index)
+        computed, fresh = np.zeros(len(self._bounds), dtype=np.bool_), np.zeros(self._pool.chunks, dtype=np.bool_)
+        while True:
+            best = self._compute(index, computed)
+            again = self._unsure(best, computed)
+            again = again[~fresh[again]]  # what a chunk has just returned would not change
+            if not len(again):
+                break
+            self._score(again, index)
+            fresh[again] = True
+            computed = np.zeros(len(self._bounds), dtype=np.bool_)
+        places = np.flatnonzero(computed & (self._bounds > -np.inf))
+        if not len(places):
+            return -1, np.empty(0), -np.inf
+        place, value = choose(self._bounds[places], self._salt, None, self._numbers[places])  # (4)
+        return int(self._numbers[places[place]]), self._rows[places[place]], value
+
+    def _turn_to(self, index: GrowingIndex) -> None:
+        """Raise the bounds to those of another index; where none are known, all chunks are scored."""
+        earlier, self._index = self._index, index
+        if earlier is None:
+            self._score(range(self._pool.chunks), index)  # (1)
+        elif earlier != index:
+            rises = index.rise(earlier, np.sqrt(self._variance)), index.rise(earlier, self._rest_std)
+            if all(np.isfinite(rise).all() for rise in rises):
+                self._bounds += rises[0]
+                self._rest += rises[1]
+            else:
+                self._score(range(self._pool.chunks), index)
+
+    def _compute(self, index: GrowingIndex, computed: NDArray[np.bool_]) -> float:
+        """Compute the index of all candidates whose bounds reach the largest one, and return that."""
+        best = float(self._bounds[computed].max(initial=-np.inf))
+        while True:
+            open_ = np.flatnonzero(~computed & (self._bounds >= numba_choice.smallest_tied(best)))
+            open_ = open_[self._bounds[open_] > -np.inf]
+            if not len(open_):
+                return best
+            if len(open_) > TOGETHER:
+                open_ = open_[np.argpartition(self._bounds[open_], -TOGETHER)[-TOGETHER:]]
+            if not index.of_mean:
+                self._update(open_)
+            self._bounds[open_] = index(self._mean[open_], self._variance[open_])  # (2)
+            computed[open_] = True
+            best = max(best, float(self._bounds[open_].max()))
+
+    def _unsure(self, best: float, computed: NDArray[np.bool_]) -> Indices:
+        """Return the chunks of which a candidate that is not held could be the one to choose."""
+        reaching = np.flatnonzero(self._rest >= numba_choice.smallest_tied(best))
+        reaching = reaching[self._rest[reaching] > -np.inf]
+        if not len(reaching) or best == -np.inf:
+            return reaching
+        tied = self._numbers[computed & (self._bounds >= numba_choice.smallest_tied(best))]
+        smallest = int(numba_choice.tie_hashes(tied, np.uint64(self._salt)).min())
+        above = self._rest[reaching] > best + numba_choice.TIE_TOLERANCE * abs(best)
+        return reaching[above | (self._rest_hash[reaching] < smallest)]
+
+    def _score(self, chunks: Iterable[int], index: GrowingIndex) -> None:
+        """Score chunks given all that is pending, and hold the best of each in the place of those before."""
+        again = np.array(list(chunks), dtype=np.int64)
+        taken = np.array(sorted(self._taken), dtype=np.int64)
+        given = self._given if self._given.count and not index.of_mean else None
+        keep = self._keep if given is None else min(self._keep, MOST_GIVEN)
+        question = Question(self._pool, self.posterior, given, index, taken, keep, self._salt)
+        found: list[BestOfChunk] = self._executor.each(best_of_chunk, question, again.tolist())
+        self.scored += len(again)
+        others, count = ~np.isin(self._chunks, again), self._given.count
+        new = sum(len(best.numbers) for best in found)
+        self._numbers = np.concatenate([self._numbers[others], *(best.numbers for best in found)])
+        self._mean = np.concatenate([self._mean[others], *(best.mean for best in found)])
+        self._variance = np.concatenate([self._variance[others], *(best.variance for best in found)])
+        self._rows = np.concatenate([self._rows[others], *(best.rows for best in found)])
+        self._chunks = np.append(self._chunks[others], np.repeat(again, [len(best.numbers) for best in found]))
+        self._since = np.append(self._since[others], np.full(new, count))
+        self._slots = np.append(self._slots[others], np.full(new, -1))
+        fresh = index(self._mean[-new:], self._variance[-new:]) if new else np.empty(0)
+        self._bounds = np.append(self._bounds[others], fresh)
+        for chunk, best in zip(again.tolist(), found, strict=True):
+            self._rest[chunk], self._rest_std[chunk] = best.rest, best.rest_std
+            self._rest_hash[chunk] = best.rest_hash
+
+    def _update(self, places: Indices) -> None:
+        """Bring the variances of some candidates up to date."""
+        behind = places[self._since[places] < self._given.count]
+        while (without := behind[self._slots[behind] < 0]).size:  # twice where the others lose theirs
+            self._give_slots(without)
+        known, count = self._known[self._slots[behind]], self._given.count
+        for some in (behind[known == 0], behind[known > 0]):
+            if not len(some):
+                continue
+            slots = self._slots[some]
+            rows = self._given.rows(self._rows[some], self._vectors[slots, : int(self._known[slots].min())])
+            self._vectors[slots, :count], self._known[slots] = rows, count
+            falls = np.where(np.arange(count)[None] >= self._since[some][:, None], rows, 0.0)
+            self._variance[some] = np.maximum(self._variance[some] - np.einsum("ij,ij->i", falls, falls), 0.0)
+            self._since[some] = count
+
+    def _give_slots(self, places: Indices) -> None:
+        """Give candidates rows for their vectors; if memory is short, all others lose theirs."""
+        used, need = int(self._slots.max(initial=-1)) + 1, self._given.count
+        if used + len(places) > len(self._vectors) or need > self._vectors.shape[1]:
+            count, room = 2 * (used + len(places)), max(need + need // 2, TOGETHER)
+            if 8 * count * room > MOST_BYTES and used:
+                self._slots[:], used = -1, 0
+                count = max(MOST_BYTES // (8 * room), len(places) + TOGETHER)
+            vectors, known = np.empty((count, room)), np.zeros(count, dtype=np.int64)
+            width = min(self._vectors.shape[1], room)
+            vectors[:used, :width], known[:used] = self._vectors[:used, :width], self._known[:used]
+            self._vectors, self._known = vectors, known
+        self._slots[places] = np.arange(used, used + len(places))
+        self._known[used : used + len(places)] = 0

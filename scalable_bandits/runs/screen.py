@@ -1,0 +1,110 @@
+"""Screening: batches of a pool's candidates, measured and told together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+from scalable_bandits import checks
+from scalable_bandits.policies import GPEI, Policy
+from scalable_bandits.posteriors.placement import threads_of
+from scalable_bandits.runs.evaluations import EvaluationPlan
+from scalable_bandits.runs.maximize import Tuning
+from scalable_bandits.runs.result import TuningResult
+from scalable_bandits.spaces import Pool
+
+if TYPE_CHECKING:
+    from scalable_bandits.store import Durability
+
+
+def screen(
+    function: Callable[[Any], float], pool_or_policy: Any, budget: int, *, batch: int, minimize: bool = False,
+    parallel: int | None = None, on: Any = None, retries: int = 0, seconds: float | None = None,
+    timeout: float | None = None, store: Any = None, durability: Durability = "round", progress: bool | None = None,
+    callbacks: Any = (), stop: Any = (), seed: int = 0,
+) -> TuningResult:  # fmt: skip
+    """Find the best candidates of a pool: measure `budget` of them, a batch at a time.
+
+    A batch is chosen by one pass over the pool, then all its candidates are measured, then all values are told at once,
+    in the order of asking: what is found does not depend on the number of workers. With a store the same call continues
+    a run that ended early, however it ended; candidates of an unfinished batch that were measured are not measured
+    again. After Ctrl-C, which returns what was found so far, the values of an unfinished batch are told as they are.
+
+    Parameters
+    ----------
+    function
+        Function of a candidate, its label or where there are none its number, that returns a number in units of y.
+    pool_or_policy
+        Pool, for the default policy: `GPEI` without a kernel. Or a fresh policy on one.
+    budget
+        Number of candidates that are measured; with a store, that of its run in all.
+    batch
+        Number of candidates that are chosen at once.
+    minimize
+        Whether smaller values are better.
+    parallel
+        Number of evaluations at the same time. If not given, one, or with `on` the number of slots of its workers.
+    on
+        Executor of the evaluations and, with the default policy, of the chunks of the pool: None (this process; with
+        `parallel` its threads for the evaluations), "threads:4", "local:4" (worker processes), the address of a Dask
+        scheduler, a `distributed.Client`, or a recipe file (``cluster/``).
+    retries, seconds, timeout, store, durability, progress, callbacks, stop
+        Arguments of `minimize`. Callbacks and rules are called when a batch has ended, for each of its evaluations.
+    seed
+        Seed of the default policy.
+
+    Returns
+    -------
+    TuningResult
+        Its `table()` has a row for each candidate measured.
+
+    Raises
+    ------
+    ValueError, TypeError, RuntimeError, SpecificationDiffers, StoreLocked
+        As `minimize` does.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile
+    >>> import scalable_bandits as sb
+    >>> x = np.random.default_rng(0).random((5000, 2))
+    >>> pool = sb.Pool.write(f"{tempfile.mkdtemp()}/pool.zarr", x)
+    >>> found = sb.screen(lambda number: -abs(x[number] - 0.5).sum(), pool, budget=60, batch=20)
+    >>> found.measured.y > -0.05
+    True
+    """
+    if not isinstance(pool_or_policy, Pool | Policy):
+        checks.refuse("pool_or_policy", pool_or_policy, "a pool, such as Pool('candidates.zarr'), or a policy on one")
+    plan = EvaluationPlan(budget, parallel, retries, seconds, timeout, checks.integer("batch", batch, 1))
+    flag = checks.flag("minimize", minimize)
+    with _connected(on) as executor:
+        if isinstance(pool_or_policy, Policy):
+            if seed != 0:
+                checks.refuse("seed", seed, "0 with a policy, which has its own")
+            policy = pool_or_policy
+        else:
+            scoring = executor if executor is on else _address(executor)  # the client ends before the policy
+            policy = GPEI(pool_or_policy, seed=checks.integer("seed", seed, 0), minimize=flag, on=scoring)
+        if not policy.space.scanned:
+            checks.refuse("pool_or_policy", pool_or_policy, "a policy on a pool; minimize and maximize play others")
+        return Tuning(
+            minimize=flag, function=function, policy=policy, plan=plan, on=executor, progress=progress,
+            callbacks=callbacks, stop=stop,
+        ).play(store, durability)  # fmt: skip
+
+
+def _connected(on: Any) -> Any:
+    """Return a context of the executor: one client of a cluster, which chunks and evaluations share."""
+    if on is None or threads_of(on) is not None:
+        return nullcontext(on)
+    from scalable_bandits.execution import connect
+
+    return connect(on)
+
+
+def _address(client: Any) -> Any:
+    """Return the address of a client's scheduler, with what an encrypted one needs."""
+    from scalable_bandits.execution.shard_pool import ClusterExecutor
+
+    return ClusterExecutor(client).portable

@@ -1,0 +1,388 @@
+"""Pools: long lists of candidates that are read chunk by chunk, never held.
+
+x is the number of a candidate, or its label where candidates have labels; a model sees the candidate's coordinates.
+
+    label "CCO" or number 4711      what `ask` returns and `tell` takes
+       | parse  ^ argument
+    point (1,)   [4711.0]           what is compared, numbered by visit, and stored
+       | encode
+    coordinates (D,)                what a model sees: words of 32 bits of a fingerprint, then numbers
+
+The rows come from a `Candidates` object; `store/pool.py` has the one that reads zarr arrays.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol
+
+import attrs
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from scalable_bandits import checks
+from scalable_bandits.checks import Floats
+from scalable_bandits.spaces.base import SPREAD, Axis, FiniteSpace, Indices, Space
+from scalable_bandits.spaces.finite import Points
+
+WORD = 4  # bytes of a word of a fingerprint: as a float64, 32 bits are a whole number without rounding
+
+
+class NoCandidateLeft(RuntimeError):
+    """All candidates of a pool were asked for or measured, or their evaluations have failed."""
+
+
+class StoredRows(NamedTuple):
+    """StoredRows of candidates as they are stored."""
+
+    bits: NDArray[np.uint8] | None  # (k, bytes) packed bits
+    numbers: NDArray[Any] | None  # (k, columns)
+
+    def part(self, which: slice | Indices) -> StoredRows:
+        """Return some of the rows."""
+        return StoredRows(*(None if rows is None else rows[which] for rows in self))
+
+
+class Shape(NamedTuple):
+    """Description of a list of candidates that is known without reading one."""
+
+    size: int  # number n of candidates
+    bits: int  # bytes of packed bits of a candidate; 0 for none
+    numbers: int  # numbers of a candidate; 0 for none
+    chunk: int  # number of candidates that are read together
+    labelled: bool
+    ranges: Floats | None  # (numbers, 2) smallest and largest of each; None if that is unknown
+    identity: str  # text that differs between lists that differ
+
+
+class StoredCandidates(Protocol):
+    """List of candidates, read in parts."""
+
+    @property
+    def shape(self) -> Shape:
+        """Number of candidates, and what each has."""
+
+    def read(self, part: slice | Indices) -> StoredRows:
+        """Read consecutive candidates, or some by number in ascending order."""
+
+    def labels(self, numbers: Indices) -> list[str]:
+        """Read the labels of some candidates, by number in ascending order."""
+
+    def find(self, labels: Iterable[str]) -> dict[str, int]:
+        """Look for labels among all; return the number of the first candidate with each that exists."""
+
+
+class StoredPools(Protocol):
+    """Module that opens and writes lists of candidates."""
+
+    def opened(self, path: str, packed: bool | None) -> StoredCandidates:
+        """Open a list of candidates for reading."""
+
+    def write(
+        self, path: str, rows: Any, *, packed: bool, label: str | None, chunk: int | None, total: int | None,
+        progress: bool | None,
+    ) -> None:  # fmt: skip
+        """Write a list of candidates, or what is missing of one; see `Pool.write`."""
+
+
+_stored: list[Callable[[], StoredPools]] = []
+
+
+def register(stored: Callable[[], StoredPools]) -> None:
+    """Register the function that returns the module of stored pools."""
+    _stored[:] = [stored]
+
+
+def to_path(path: Any) -> str:
+    """Return an address as it is, and the path of a folder from the root on, since workers have their own folders."""
+    checks.kind("path", path, (str, os.PathLike), "the path of a folder, or an address such as 's3://bucket/pool.zarr'")
+    text = os.fspath(path)
+    return text if "://" in text else os.path.abspath(text)
+
+
+@attrs.frozen
+class Pool(Space):
+    """List of up to 10^9 candidates in a zarr array, which are read chunk by chunk and never held.
+
+    The largest index is found by passes over all chunks, on as many processes as `on=` gives a policy. Opening a pool
+    reads no candidate. `Pool.write` makes one.
+
+    Parameters
+    ----------
+    path
+        Folder or address of what `Pool.write` has written, or of a zarr array of candidates (n, d).
+    packed
+        Whether the array is one of bytes of packed bits (n, bytes), as of `numpy.packbits`: fingerprints. A pool that
+        `Pool.write` has written knows it.
+    repeats
+        Whether a candidate may be chosen again that is pending or was measured. If not given, policies with the width
+        of a theorem may, and others choose each candidate once. Candidates whose evaluation failed are never chosen
+        again.
+
+    Raises
+    ------
+    ValueError
+        If nothing, or something else, is at the path; `StoreDamaged` if writing has not been finished.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile
+    >>> import scalable_bandits as sb
+    >>> folder = tempfile.mkdtemp()
+    >>> pool = sb.Pool.write(f"{folder}/pool.zarr", np.random.default_rng(0).random((1000, 3)))
+    >>> pool.size, pool.model_dimension
+    (1000, 3)
+    >>> policy = sb.GPEI(pool, sb.RBF(0.5), noise=0.1)
+    >>> policy.ask(4).shape
+    (4,)
+    """
+
+    dimension: ClassVar[int] = 1
+    scanned: ClassVar[bool] = True
+
+    path: str = attrs.field(converter=to_path)
+    packed: bool | None = attrs.field(default=None, kw_only=True)
+    repeats: bool | None = attrs.field(default=None, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        for name in ("packed", "repeats"):
+            checks.kind(name, getattr(self, name), (bool, type(None)), "True, False or None")
+        self.shape  # noqa: B018 - it is opened now, so that errors come here
+
+    @staticmethod
+    def write(
+        path: str | os.PathLike[str], rows: Any, *, packed: bool = False, label: str | None = None,
+        chunk: int | None = None, total: int | None = None, progress: bool | None = None,
+    ) -> Pool:  # fmt: skip
+        """Write candidates, chunk by chunk, and return the pool; after an interruption, write what is missing.
+
+        Parameters
+        ----------
+        path
+            Folder or address. If it has a finished pool, ValueError; if it has an unfinished one, the same candidates
+            are expected again, and those already written are skipped.
+        rows
+            Array (n, d); or an iterable of arrays (k, d) of any lengths k; or of dicts with some of "bits" (k, bytes),
+            "numbers" (k, d) and "labels" (k texts), the same ones in all; or a function that returns such an iterable
+            from the candidate on whose number it is given; or the path of a file that ends in .npy, .csv or .parquet.
+        packed
+            Whether arrays are bytes of packed bits, fingerprints, not numbers.
+        label
+            Column of a .csv or .parquet file that has the labels; all others have numbers.
+        chunk
+            Number of candidates in a chunk, which is read as a whole. If not given, about 8 MB, at most 65,536.
+        total
+            Number of candidates, for the progress line; known for arrays and .npy files.
+        progress
+            Whether to show a progress line; in terminals and notebooks if not given.
+
+        Raises
+        ------
+        ValueError
+            If rows differ in their lengths, a number is not finite, a label is empty or there are no rows.
+
+        Notes
+        -----
+        Labels have at most 4,096 bytes, and should be distinct: a label that `tell` is given and `ask` never returned
+        is that of the first candidate who has it.
+        """
+        stored = _stored[0]()
+        stored.write(to_path(path), rows, packed=packed, label=label, chunk=chunk, total=total, progress=progress)
+        return Pool(path)
+
+    # ---- what it has
+
+    @functools.cached_property
+    def _candidates(self) -> StoredCandidates:
+        return _stored[0]().opened(self.path, self.packed)
+
+    @property
+    def shape(self) -> Shape:
+        """Number of candidates, and what each has."""
+        return self._candidates.shape
+
+    @property
+    def size(self) -> int:
+        return self.shape.size
+
+    @property
+    def model_dimension(self) -> int:
+        return self.words + self.shape.numbers
+
+    @property
+    def words(self) -> int:
+        """Number of the coordinates that are words of 32 bits of a fingerprint; they come first."""
+        return -(-self.shape.bits // WORD)
+
+    @property
+    def side_lengths(self) -> Floats:
+        """Extent of the candidates along each coordinate (D,), in units of x; 1 for words of fingerprints."""
+        ranges = self._ranges
+        return np.append(np.ones(self.words), ranges[:, 1] - ranges[:, 0])
+
+    @functools.cached_property
+    def _ranges(self) -> Floats:
+        """Smallest and largest number in each column of numbers; of the first chunk where the pool does not say."""
+        if (known := self.shape.ranges) is not None:
+            return known
+        first = self.rows(0, min(self.size, self.shape.chunk))[:, self.words :]
+        return np.column_stack([first.min(axis=0), first.max(axis=0)])
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        return (Axis("candidate", 0.0, max(self.size - 1.0, 0.0), ordered=False),)
+
+    # ---- chunks
+
+    @property
+    def chunks(self) -> int:
+        """Number of chunks."""
+        return -(-self.size // self.shape.chunk)
+
+    def bounds(self, chunk: int) -> tuple[int, int]:
+        """Return the number of a chunk's first candidate, and the one after its last."""
+        return chunk * self.shape.chunk, min((chunk + 1) * self.shape.chunk, self.size)
+
+    def raw(self, start: int, stop: int) -> StoredRows:
+        """Read consecutive candidates as they are stored."""
+        return self._candidates.read(slice(start, stop))
+
+    def rows(self, start: int, stop: int) -> Floats:
+        """Read the coordinates (k, D) of consecutive candidates."""
+        return coordinates_of(self.raw(start, stop))
+
+    # ---- x
+
+    @functools.cached_property
+    def _seen(self) -> dict[int, Floats]:
+        """Coordinates (D,) of the candidates that were asked for or told, by number."""
+        return {}
+
+    @functools.cached_property
+    def _labels(self) -> dict[int, str]:
+        """Labels of the candidates that were asked for, by number."""
+        return {}
+
+    @functools.cached_property
+    def _numbers(self) -> dict[str, int]:
+        """Numbers of the candidates that were asked for or told, by label."""
+        return {}
+
+    def remember(self, numbers: Indices, coordinates: Floats) -> None:
+        """Keep the coordinates (k, D) of candidates (k,), so that they are not read again."""
+        self._seen.update(zip(numbers.tolist(), coordinates, strict=True))
+
+    def encode(self, points: Floats) -> Floats:
+        """Return the coordinates (k, D) of points (k, 1); those seen for the first time are read."""
+        numbers = points[:, 0].astype(np.int64)
+        seen = self._seen
+        if new := sorted({number for number in numbers.tolist() if number not in seen}):
+            self.remember(np.array(new), coordinates_of(self._candidates.read(np.array(new))))
+        found = np.empty((len(numbers), self.model_dimension))
+        for i, number in enumerate(numbers.tolist()):
+            found[i] = seen[number]
+        return found
+
+    def argument(self, point: Floats) -> Any:
+        """Return the label of a point (1,), or its number where candidates have none."""
+        return self.arguments(point[None])[0]
+
+    def arguments(self, points: NDArray[Any]) -> list[Any]:
+        numbers = np.asarray(points, dtype=np.int64).reshape(-1)
+        if not self.shape.labelled:
+            return numbers.tolist()
+        labels = self._labels
+        if new := sorted(set(numbers.tolist()) - labels.keys()):
+            labels.update(zip(new, self._candidates.labels(np.array(new)), strict=True))
+            self._numbers.update((labels[number], number) for number in new)
+        return [labels[number] for number in numbers.tolist()]
+
+    def gather(self, values: list[Any]) -> Any:
+        return values if self.shape.labelled else np.array(values, dtype=np.int64)
+
+    def parse(self, x: ArrayLike) -> tuple[Floats, bool]:
+        """Return points (k, 1) of a number or a label, or of several, and whether it is one.
+
+        Raises
+        ------
+        ValueError
+            If a number is not that of a candidate, or no candidate has the label.
+        """
+        single = isinstance(x, str) or np.ndim(x) == 0
+        given: list[Any] = [x] if single else list(x)  # type: ignore[arg-type]
+        if given and all(isinstance(each, str) for each in given):
+            return self._labelled(given), single
+        array = checks.finite("x", x)
+        if not array.size or array.ndim > 2 or (array.ndim == 2 and array.shape[1] != 1):
+            checks.refuse("x", x, "the number of a candidate, or numbers (k,), at least one")
+        numbers = array.reshape(-1)
+        wrong = (numbers != np.floor(numbers)) | (numbers < 0) | (numbers >= self.size)
+        if wrong.any():
+            self._refuse(numbers[wrong][0].item())
+        return numbers[:, None] + 0.0, single or array.shape == (1, 1)
+
+    def _labelled(self, labels: list[str]) -> Floats:
+        """Return points (k, 1) of labels; one that was not asked for is looked for among all."""
+        if not self.shape.labelled:
+            self._refuse(labels[0])
+        if new := [label for label in labels if label not in self._numbers]:
+            self._numbers.update(self._candidates.find(new))
+        for label in labels:
+            if label not in self._numbers:
+                self._refuse(label)
+        return np.array([[float(self._numbers[label])] for label in labels])
+
+    def _refuse(self, x: Any) -> NoReturn:
+        labels = ", or the label of one" if self.shape.labelled else "; they have no labels"
+        checks.refuse("x", x, f"the number of a candidate, a whole one from 0 to {self.size - 1}{labels}")
+
+    def check(self, x: ArrayLike) -> Floats:
+        return self.parse(x)[0]
+
+    def spread(self, uniform: Floats) -> Floats:
+        return np.minimum(np.floor(uniform * self.size), self.size - 1.0)
+
+    def draw_other(self, rng: np.random.Generator, taken: Indices) -> Floats:
+        """Draw the point (1,) of a candidate uniformly from all but those with numbers (k,)."""
+        if 2 * len(taken) >= self.size:
+            left = np.setdiff1d(np.arange(self.size), taken)
+            if not len(left):
+                raise NoCandidateLeft(f"ask: {self.all_taken}")
+            return np.array([float(rng.choice(left))])
+        while (taken == (number := int(rng.integers(self.size)))).any():
+            pass
+        return np.array([float(number)])
+
+    @property
+    def all_taken(self) -> str:
+        """Text of an error: there is no candidate to choose."""
+        return f"all {self.size:,} candidates of the pool have been asked for or measured, or have failed"
+
+    def sample(self, seed: int) -> Floats:
+        """Return the points (k, 1) of the first candidates: others would have to be read from as many chunks."""
+        return np.arange(min(self.size, SPREAD), dtype=np.float64)[:, None]
+
+    def candidate_set(self, count: int, seed: int) -> FiniteSpace:
+        """Raise ValueError: some `count` candidates, whatever the seed, would be a space of another x."""
+        allowed = "none for a pool; a part of it as Points(pool.rows(start, stop)) is a space of its own"
+        checks.refuse("candidates", count, allowed)
+
+    def first_rows(self) -> Points:
+        """Return the first candidates as a space of their coordinates, which stands for all in estimates."""
+        return Points(self.encode(self.sample(0)))
+
+
+def coordinates_of(rows: StoredRows) -> Floats:
+    """Return the coordinates (k, D) of stored rows: the words of their bits, then their numbers."""
+    parts = []
+    if rows.bits is not None:
+        short = -rows.bits.shape[1] % WORD
+        padded = np.pad(rows.bits, ((0, 0), (0, short))) if short else rows.bits
+        parts.append(np.ascontiguousarray(padded).view("<u4"))
+    if rows.numbers is not None:
+        parts.append(rows.numbers)
+    if len(parts) == 1:
+        return np.ascontiguousarray(parts[0], dtype=np.float64)
+    return np.concatenate(parts, axis=1, dtype=np.float64)

@@ -1,0 +1,309 @@
+"""Pools on disk: candidates in a zarr group that `write` makes, or in a zarr array of somebody else's.
+
+| in the group | what it has |
+| --- | --- |
+| `bits` | packed bits (n, bytes) of fingerprints, if there are any |
+| `numbers` | numbers (n, d), if there are any |
+| `labels` | labels (n, width) in UTF-8, filled up with zeros, if there are any |
+| attributes | identity, chunk, number of candidates written so far, ranges of the numbers, whether it is complete |
+
+A chunk is written to all arrays and synced; then the attributes count it. What lies beyond the count is not there, and
+is written again. zarr's own checksums (CRC-32C) are in every chunk.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+from zarr.codecs import BytesCodec, Crc32cCodec, ZstdCodec
+from zarr.storage import FsspecStore
+
+from scalable_bandits import checks
+from scalable_bandits.progress import progress_bar, wanted
+from scalable_bandits.spaces import Indices
+from scalable_bandits.spaces.pool import Shape, StoredRows
+from scalable_bandits.store.errors import StoreDamaged, one_line
+from scalable_bandits.store.files import sync_directory
+from scalable_bandits.store.locations import METADATA, DurableStore
+from scalable_bandits.store.pool_sources import Piece, pieces_of
+
+KEY = "pool"  # of the attributes
+VERSION = 1
+CHUNK_BYTES, LARGEST_CHUNK, LEAST_CHUNK = 2**23, 2**16, 2**10
+LABEL_BYTES = 64  # width of the chunks of labels
+PASS = 2**14  # least number of candidates that are read together, of arrays with small chunks
+
+
+def _store(path: str) -> Any:
+    return FsspecStore.from_url(path) if "://" in path else DurableStore(Path(path))
+
+
+def _exists(path: str) -> bool:
+    return "://" in path or Path(path).exists()
+
+
+class ZarrCandidates:
+    """Candidates in zarr arrays; see `StoredCandidates`.
+
+    Parameters
+    ----------
+    path
+        Folder or address, for messages.
+    shape
+        Number of candidates, and what each has.
+    arrays
+        Arrays by name: "bits", "numbers", "labels".
+    owned
+        Whether `write` has written them, so that no chunk may be missing.
+    """
+
+    def __init__(self, path: str, shape: Shape, arrays: Mapping[str, zarr.Array[Any]], owned: bool):
+        self._path, self.shape, self._arrays, self._owned = path, shape, arrays, owned
+
+    def read(self, part: slice | Indices) -> StoredRows:
+        """Read consecutive candidates, or some by number in ascending order."""
+        return StoredRows(self._read("bits", part), self._read("numbers", part))
+
+    def labels(self, numbers: Indices) -> list[str]:
+        """Read the labels of some candidates, by number in ascending order."""
+        found = self._read("labels", numbers)
+        assert found is not None
+        return [bytes(row).rstrip(b"\0").decode() for row in found]
+
+    def find(self, labels: Iterable[str]) -> dict[str, int]:
+        """Look for labels among all; return the number of the first candidate with each that exists."""
+        missing, found = {label.encode(): label for label in labels}, dict[str, int]()
+        for start in range(0, self.shape.size, self.shape.chunk):
+            if not missing:
+                break
+            rows = self._read("labels", slice(start, min(start + self.shape.chunk, self.shape.size)))
+            assert rows is not None
+            texts = np.ascontiguousarray(rows).view(f"S{rows.shape[1]}")[:, 0]
+            for i in np.flatnonzero(np.isin(texts, np.array(list(missing)))).tolist():
+                if (label := missing.pop(bytes(texts[i]), None)) is not None:
+                    found[label] = start + i
+        return found
+
+    def _read(self, name: str, part: slice | Indices) -> NDArray[Any] | None:
+        """Read rows of an array; None if there is no such array."""
+        array = self._arrays.get(name)
+        if array is None:
+            return None
+        try:
+            found = np.asarray(array[part] if isinstance(part, slice) else array.oindex[part])
+        except (ValueError, RuntimeError, OSError) as error:
+            raise StoreDamaged(f"{self._part(name, part)} cannot be read ({one_line(error)})") from error
+        if self._owned and name != "labels":
+            self._check_filled(name, part, found)
+        return found
+
+    def _check_filled(self, name: str, part: slice | Indices, found: NDArray[Any]) -> None:
+        """Raise StoreDamaged where zarr has put fill values in the place of a chunk that is missing."""
+        array = self._arrays[name]
+        empty = np.isnan(found).all(axis=1) if found.dtype.kind == "f" else ~found.any(axis=1)
+        if not empty.any():
+            return
+        rows = np.arange(part.start, part.stop) if isinstance(part, slice) else part
+        for chunk in np.unique(rows[empty] // array.chunks[0]).tolist():
+            key = f"{array.path}/c/{chunk}/0".lstrip("/")
+            if not zarr.core.sync.sync(array.store_path.store.exists(key)):
+                first = chunk * array.chunks[0]
+                part = slice(first, min(first + array.chunks[0], self.shape.size))
+                raise StoreDamaged(f"{self._part(name, part)} are missing: there is no {key}")
+
+    def _part(self, name: str, part: slice | Indices) -> str:
+        first, last = (part.start, part.stop - 1) if isinstance(part, slice) else (int(part[0]), int(part[-1]))
+        return f"pool {self._path}: {name!r} of candidates {first} to {last}"
+
+
+def opened(path: str, packed: bool | None = None) -> ZarrCandidates:
+    """Open a pool, or an array of candidates, for reading.
+
+    Parameters
+    ----------
+    path
+        Folder or address.
+    packed
+        Whether an array is one of packed bits; None for what a written pool says, and for numbers otherwise.
+
+    Raises
+    ------
+    ValueError
+        If nothing, or something else, is at the path.
+    StoreDamaged
+        If the pool is not complete.
+    """
+    try:
+        found = zarr.open(_store(path), mode="r")
+    except (FileNotFoundError, ValueError, OSError) as error:
+        checks.refuse("path", path, f"a pool of Pool.write, or a zarr array of candidates ({one_line(error)})")
+    if isinstance(found, zarr.Array):
+        return _foreign(path, found, bool(packed))
+    about = _about(path, found)
+    if not about["complete"]:
+        written = f"only {about['count']:,} candidates have been written"
+        raise StoreDamaged(f"pool {path}: {written}; call Pool.write again with the same candidates")
+    arrays = dict[str, zarr.Array[Any]]()
+    for name in about["columns"]:
+        array = found[name]
+        assert isinstance(array, zarr.Array)
+        arrays[name] = array
+    if packed is not None and packed != ("bits" in arrays):
+        checks.refuse("packed", packed, f"{not packed}, as the pool was written")
+    widths = {name: array.shape[1] for name, array in arrays.items()}
+    if any(array.shape[0] < about["count"] for array in arrays.values()):
+        raise StoreDamaged(f"pool {path}: an array has fewer than the {about['count']:,} candidates that were written")
+    ranges = np.array(about["ranges"]) if about["ranges"] else None
+    bits, numbers = widths.get("bits", 0), widths.get("numbers", 0)
+    shape = Shape(about["count"], bits, numbers, about["chunk"], "labels" in arrays, ranges, about["identity"])
+    return ZarrCandidates(path, shape, arrays, owned=True)
+
+
+def _about(path: str, group: zarr.Group) -> dict[str, Any]:
+    about = group.attrs.asdict().get(KEY)
+    if not isinstance(about, dict) or about.get("version") != VERSION:
+        checks.refuse("path", path, "a pool of Pool.write, or a zarr array of candidates: this is another group")
+    return about
+
+
+def _foreign(path: str, array: zarr.Array[Any], packed: bool) -> ZarrCandidates:
+    if array.ndim != 2 or not array.shape[0] or array.dtype.kind not in "iuf":
+        checks.refuse("path", f"an array of shape {array.shape}, {array.dtype}", "an array of numbers (n, d)")
+    if packed and array.dtype != np.uint8:
+        checks.refuse("packed", packed, f"False: the array is one of {array.dtype}, not of bytes")
+    n, width = array.shape
+    own = array.chunks[0]
+    chunk = own * -(-PASS // own)
+    widths = (width, 0) if packed else (0, width)
+    identity = f"{array.shape} {array.dtype} {array.chunks}"
+    shape = Shape(n, *widths, chunk, False, None, identity)
+    return ZarrCandidates(path, shape, {"bits" if packed else "numbers": array}, owned=False)
+
+
+# ---- writing
+
+
+def write(
+    path: str, rows: Any, *, packed: bool, label: str | None, chunk: int | None, total: int | None,
+    progress: bool | None,
+) -> None:  # fmt: skip
+    """Write candidates, or those that are missing; see `Pool.write`."""
+    if chunk is not None:
+        chunk = checks.integer("chunk", chunk, 1)
+    store = _store(path)
+    group = None
+    if _exists(path):
+        try:
+            group = zarr.open_group(store, mode="r+")
+        except (FileNotFoundError, ValueError):
+            if "://" not in path and any(Path(path).iterdir()):
+                checks.refuse("path", path, "a new folder, or one with an unfinished pool")
+    about = None if group is None else _about(path, group)
+    if about is not None and about["complete"]:
+        checks.refuse("path", path, f"a new one: a pool of {about['count']:,} candidates is there")
+    start = about["count"] if about is not None else 0
+    pieces, known = pieces_of(rows, start, packed, label)
+    total = known if total is None else checks.integer("total", total, 1)
+    shown = (wanted() if progress is None else progress) and total is not None
+    with progress_bar(shown, f"pool {Path(path).name}", total or 0, start, unit=" candidates") as advance:
+        writer = None if group is None or about is None else _Writer(path, group, about)
+        for piece in _regrouped(pieces, about["chunk"] if about is not None else chunk, start):
+            if writer is None:
+                writer = _Writer.new(path, store, piece, chunk or _chunk_of(piece))
+            writer.add(piece)
+            advance(len(piece))
+    if writer is None:
+        checks.refuse("rows", rows, "at least one candidate")
+    writer.finish()
+
+
+def _chunk_of(piece: Piece) -> int:
+    """Return the default number of candidates in a chunk."""
+    return min(max(CHUNK_BYTES // piece.row_bytes // 64 * 64, LEAST_CHUNK), LARGEST_CHUNK)
+
+
+def _regrouped(pieces: Iterable[Piece], chunk: int | None, start: int) -> Iterator[Piece]:
+    """Yield pieces of the length of a chunk each, the last one shorter."""
+    held: list[Piece] = []
+    waiting = 0
+    for piece in pieces:
+        size = chunk or _chunk_of(piece)
+        chunk = size
+        held.append(piece)
+        waiting += len(piece)
+        while waiting >= size:
+            whole = Piece.joined(held)
+            yield whole.part(0, size)
+            held, waiting = [whole.part(size, len(whole))], waiting - size
+    if waiting:
+        yield Piece.joined(held)
+
+
+class _Writer:
+    """Writer of chunks, the last of which may be shorter."""
+
+    def __init__(self, path: str, group: zarr.Group, about: dict[str, Any]):
+        self._path, self._group, self._about = path, group, about
+
+    @classmethod
+    def new(cls, path: str, store: Any, piece: Piece, chunk: int) -> _Writer:
+        group = zarr.create_group(store, zarr_format=3)
+        about: dict[str, Any] = {
+            "version": VERSION, "identity": uuid.uuid4().hex, "chunk": chunk, "count": 0, "complete": False,
+            "columns": list(piece.arrays), "ranges": None,
+        }  # fmt: skip
+        for name, rows in piece.arrays.items():
+            width = LABEL_BYTES if name == "labels" else rows.shape[1]
+            group.create_array(
+                name, shape=(0, width), chunks=(chunk, width), dtype=rows.dtype, serializer=BytesCodec(),
+                compressors=[ZstdCodec(level=1), Crc32cCodec()], fill_value=np.nan if rows.dtype.kind == "f" else 0,
+                config={"write_empty_chunks": True},
+            )  # fmt: skip
+        group.attrs[KEY] = about
+        return cls(path, group, about)
+
+    def add(self, piece: Piece) -> None:
+        """Write a chunk, then count it."""
+        about, start = self._about, self._about["count"]
+        if list(piece.arrays) != about["columns"] or start % about["chunk"]:
+            checks.refuse("rows", f"candidates with {list(piece.arrays)}", f"those with {about['columns']}, as before")
+        stop = start + len(piece)
+        for name, rows in piece.arrays.items():
+            array = self._group[name]
+            assert isinstance(array, zarr.Array)
+            width = array.shape[1]
+            if name == "labels":
+                width = max(width, -(-rows.shape[1] // LABEL_BYTES) * LABEL_BYTES)
+                rows = np.pad(rows, ((0, 0), (0, width - rows.shape[1])))
+            elif rows.shape[1] != width or rows.dtype != array.dtype:
+                allowed = f"rows of {width} numbers, {array.dtype}, as before"
+                checks.refuse("rows", f"rows of {rows.shape[1]}, {rows.dtype}", allowed)
+            array.resize((stop, width))
+            array.with_config({"write_empty_chunks": True})[start:stop] = rows
+        if "numbers" in piece.arrays:
+            numbers = piece.arrays["numbers"]
+            ends = np.column_stack([numbers.min(axis=0), numbers.max(axis=0)]).astype(float)
+            if about["ranges"] is not None:
+                before = np.array(about["ranges"])
+                ends = np.column_stack([np.minimum(ends[:, 0], before[:, 0]), np.maximum(ends[:, 1], before[:, 1])])
+            about["ranges"] = ends.tolist()
+        about["count"] = stop
+        self._group.attrs[KEY] = about
+
+    def finish(self) -> None:
+        """Mark the pool as complete, durably."""
+        self._about["complete"] = True
+        self._group.attrs[KEY] = self._about
+        if "://" not in self._path:
+            for name in ("", *self._about["columns"]):
+                folder = Path(self._path) / name
+                with (folder / METADATA).open("rb") as file:
+                    os.fsync(file.fileno())
+                sync_directory(folder)

@@ -1,0 +1,173 @@
+"""Sources of candidates: arrays, iterables, files of numpy, CSV and Parquet files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalable_bandits import checks
+
+NAMES = ("bits", "numbers", "labels")
+READ = 2**16  # candidates of a file that are read together
+LONGEST_LABEL = 4096  # bytes
+
+
+class Piece(NamedTuple):
+    """Some consecutive candidates."""
+
+    arrays: dict[str, NDArray[Any]]  # (k, width) each, in the order of `NAMES`
+
+    def __len__(self) -> int:
+        return len(next(iter(self.arrays.values())))
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a candidate, without its label."""
+        return max(sum(rows.dtype.itemsize * rows.shape[1] for n, rows in self.arrays.items() if n != "labels"), 1)
+
+    def part(self, start: int, stop: int) -> Piece:
+        """Return some of the candidates."""
+        return Piece({name: rows[start:stop] for name, rows in self.arrays.items()})
+
+    @classmethod
+    def joined(cls, pieces: Sequence[Piece]) -> Piece:
+        """Return the candidates of several pieces; labels get the width of the longest."""
+        if len(pieces) == 1:
+            return pieces[0]
+        if len({tuple(piece.arrays) for piece in pieces}) > 1:
+            checks.refuse("rows", f"candidates with {[list(p.arrays) for p in pieces]}", "the same for all candidates")
+        found = {}
+        for name in pieces[0].arrays:
+            parts = [piece.arrays[name] for piece in pieces]
+            widest = max(part.shape[1] for part in parts)
+            if name == "labels":
+                parts = [np.pad(part, ((0, 0), (0, widest - part.shape[1]))) for part in parts]
+            elif len({(part.shape[1], part.dtype) for part in parts}) > 1:
+                given = f"rows of {sorted({part.shape[1] for part in parts})} numbers"
+                checks.refuse("rows", f"{given}, {sorted({str(part.dtype) for part in parts})}", "rows of one length")
+            found[name] = np.concatenate(parts)
+        return Piece(found)
+
+
+def pieces_of(rows: Any, start: int, packed: bool, label: str | None) -> tuple[Iterator[Piece], int | None]:
+    """Return the candidates from a number on, piece by piece, and the number of all if it is known.
+
+    The parameters are those of `Pool.write`.
+    """
+    if isinstance(rows, str | os.PathLike):
+        return _of_file(Path(rows), start, packed, label)
+    if label is not None:
+        checks.refuse("label", label, "None, but for .csv and .parquet files")
+    if isinstance(rows, np.ndarray):
+        return _of_array(rows, start, packed), len(rows)
+    if callable(rows):
+        return (_checked(piece, packed) for piece in rows(start)), None
+    if not isinstance(rows, Iterable) or isinstance(rows, Mapping):
+        checks.refuse("rows", rows, "an array (n, d), an iterable of such, a function of a number, or a path")
+    return _skipped((_checked(piece, packed) for piece in rows), start), None
+
+
+def _of_array(rows: NDArray[Any], start: int, packed: bool) -> Iterator[Piece]:
+    for first in range(start, len(rows), READ):
+        yield _checked(rows[first : first + READ], packed)
+
+
+def _skipped(pieces: Iterable[Piece], start: int) -> Iterator[Piece]:
+    """Yield the candidates of pieces without the first `start`."""
+    for piece in pieces:
+        if start < len(piece):
+            yield piece.part(start, len(piece)) if start else piece
+        start = max(start - len(piece), 0)
+
+
+def _checked(given: Any, packed: bool) -> Piece:
+    """Return candidates as arrays of their final types."""
+    if not isinstance(given, Mapping):
+        given = {"bits" if packed else "numbers": given}
+    if unknown := [name for name in given if name not in NAMES]:
+        checks.refuse("rows", unknown[0], f"the names {', '.join(map(repr, NAMES))}")
+    if "bits" not in given and "numbers" not in given:
+        checks.refuse("rows", sorted(given), "'bits' or 'numbers', or both")
+    convert: dict[str, Callable[[Any], NDArray[Any]]] = {"bits": _bits, "numbers": _numbers, "labels": _labels}
+    arrays = {name: convert[name](given[name]) for name in NAMES if name in given}
+    if len({len(array) for array in arrays.values()}) > 1:
+        lengths = {name: len(array) for name, array in arrays.items()}
+        checks.refuse("rows", f"{lengths}", "as many rows and labels as candidates")
+    return Piece(arrays)
+
+
+def _bits(value: Any) -> NDArray[Any]:
+    array = np.asarray(value)
+    if array.dtype != np.uint8 or array.ndim != 2 or not array.shape[1]:
+        allowed = "bytes (k, bytes) of packed bits, uint8, as of numpy.packbits"
+        checks.refuse("rows, 'bits'", f"shape {array.shape}, {array.dtype}", allowed)
+    return array
+
+
+def _numbers(value: Any) -> NDArray[Any]:
+    array = np.asarray(value)
+    if array.ndim != 2 or not array.shape[1] or array.dtype.kind not in "iufb":
+        checks.refuse("rows, 'numbers'", f"shape {array.shape}, {array.dtype}", "numbers (k, d)")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        checks.refuse("rows, 'numbers'", array[~np.isfinite(array).all(axis=1)][0].tolist(), "finite numbers")
+    return array.astype(np.uint8) if array.dtype.kind == "b" else array
+
+
+def _labels(value: Any) -> NDArray[Any]:
+    texts = [str(text).encode() for text in value]
+    if not texts:
+        return np.empty((0, 1), dtype=np.uint8)
+    longest = max(map(len, texts))
+    if longest > LONGEST_LABEL or not all(texts) or any(b"\0" in text for text in texts):
+        wrong = next(text for text in texts if not 0 < len(text) <= LONGEST_LABEL or b"\0" in text)
+        checks.refuse("rows, 'labels'", wrong[:80].decode(), f"texts of 1 to {LONGEST_LABEL} bytes, none of them 0")
+    return np.array(texts, dtype=f"S{longest}").view(np.uint8).reshape(len(texts), longest)
+
+
+# ---- files
+
+
+def _of_file(path: Path, start: int, packed: bool, label: str | None) -> tuple[Iterator[Piece], int | None]:
+    if not path.is_file():
+        checks.refuse("rows", str(path), "a file that exists")
+    if path.suffix == ".npy":
+        if label is not None:
+            checks.refuse("label", label, "None, but for .csv and .parquet files")
+        rows = np.load(path, mmap_mode="r")
+        return _of_array(rows, start, packed), len(rows)
+    if path.suffix not in (".csv", ".parquet"):
+        checks.refuse("rows", str(path), "a file that ends in .npy, .csv or .parquet")
+    if packed:
+        checks.refuse("packed", packed, "False for .csv and .parquet files, which have a column for each number")
+    frames = _frames_of_csv(path) if path.suffix == ".csv" else _frames_of_parquet(path)
+    return _skipped((_of_frame(frame, label) for frame in frames), start), None
+
+
+def _frames_of_csv(path: Path) -> Iterator[Any]:
+    import pandas
+
+    yield from pandas.read_csv(path, chunksize=READ)
+
+
+def _frames_of_parquet(path: Path) -> Iterator[Any]:
+    from pyarrow.parquet import ParquetFile
+
+    with ParquetFile(path) as file:
+        for batch in file.iter_batches(READ):
+            yield batch.to_pandas()
+
+
+def _of_frame(frame: Any, label: str | None) -> Piece:
+    """Return the candidates of a table: numbers of all columns but one, which has the labels."""
+    if label is not None and label not in frame.columns:
+        checks.refuse("label", label, f"a column of the file: {', '.join(map(str, frame.columns))}")
+    columns = [name for name in frame.columns if name != label]
+    if texts := [name for name in columns if frame[name].dtype.kind not in "iufb"]:
+        checks.refuse("rows", f"the column {texts[0]!r} of {frame[texts[0]].dtype}", "numbers, but for the labels")
+    given: dict[str, Any] = {"numbers": frame[columns].to_numpy(dtype=np.float64)}
+    return _checked(given if label is None else {**given, "labels": frame[label].tolist()}, False)

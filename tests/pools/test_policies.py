@@ -1,0 +1,164 @@
+"""Policies on pools: the same as on `Points`, in a run, on workers, resumed; and those that play none."""
+
+import os
+import pickle
+import signal
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+import scalable_bandits as sb
+
+RNG = np.random.default_rng(5)
+POINTS = RNG.random((400, 2))
+BITS = np.packbits(RNG.random((400, 64)) < 0.2, axis=1)
+VALUES = np.sin(6 * POINTS[:, 0]) - (POINTS[:, 1] - 0.4) ** 2
+LABELS = [f"molecule {i}" for i in range(400)]
+
+
+@pytest.fixture
+def pool(tmp_path):
+    """A pool of points."""
+    return sb.Pool.write(tmp_path / "pool.zarr", POINTS, chunk=64)
+
+
+@pytest.fixture
+def labelled(tmp_path):
+    """A pool of fingerprints with labels."""
+    return sb.Pool.write(tmp_path / "labelled.zarr", [{"bits": BITS, "labels": LABELS}], chunk=64)
+
+
+def played(policy, rounds=4, q=6):
+    """Numbers that a policy asks for in some batches."""
+    found = []
+    for _ in range(rounds):
+        numbers = policy.space.parse(policy.ask(q))[0][:, 0].astype(int)
+        found += numbers.tolist()
+        policy.tell(numbers, VALUES[numbers])
+    return found
+
+
+def made(name, space, kernel=None, **keywords):
+    """A policy, without the warnings of theorems that do not hold for it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return getattr(sb, name)(space, kernel, seed=3, **keywords)
+
+
+@pytest.mark.parametrize("name", ["GPUCB", "IGPUCB", "GPEI", "MeanOnly", "VarianceOnly"])
+def test_a_pool_is_played_as_its_points_are(name, pool):
+    pool = sb.Pool(pool.path, repeats=True)
+    policy, other = (made(name, space, sb.Matern(0.3), noise=0.1) for space in (pool, sb.Points(POINTS)))
+    numbers = played(policy)
+    for batch in np.reshape(numbers, (4, 6)):
+        x = other.ask(6)
+        np.testing.assert_array_equal(x, POINTS[batch])
+        other.tell(x, VALUES[batch])
+    for found, wanted in zip(policy.posterior(numbers), other.posterior(POINTS[numbers]), strict=True):
+        np.testing.assert_allclose(found, wanted, atol=1e-8)
+    assert policy.best().mean == pytest.approx(other.best().mean)
+    np.testing.assert_array_equal(POINTS[policy.best().x], other.best().x)
+    assert policy.information_gain == pytest.approx(other.information_gain, nan_ok=True)
+
+
+@pytest.mark.parametrize("name", ["GPEI", "GPUCB", "MeanOnly", "RandomSearch"])
+def test_without_a_kernel_each_candidate_is_asked_for_once(name, pool, labelled):
+    for space in (pool, labelled, sb.Pool(pool.path, repeats=False)):
+        once = space.repeats is False or name != "GPUCB"
+        numbers = played(made(name, space))
+        assert len(set(numbers)) == len(numbers) or not once
+    if name != "RandomSearch":
+        assert VALUES[played(made(name, pool), 8)].max() > np.sort(VALUES)[-5]
+
+
+def test_a_learned_model_of_fingerprints_finds_what_is_alike(labelled):
+    similar = sb.Tanimoto().block(BITS[:1], BITS)[0]
+    policy = made("GPEI", labelled)
+    for _ in range(6):
+        labels = policy.ask(10)
+        policy.tell(labels, similar[[LABELS.index(label) for label in labels]])
+    assert policy.best().x == "molecule 0"
+
+
+def test_all_candidates_are_asked_for_and_then_none(tmp_path):
+    pool = sb.Pool.write(tmp_path / "small.zarr", POINTS[:25], chunk=7)
+    for policy in (made("GPEI", pool, sb.RBF(0.3)), made("GPEI", pool), made("RandomSearch", pool)):
+        asked = policy.ask(5).tolist()
+        policy.tell_failure(asked[0])
+        policy.tell(asked[1:], VALUES[asked[1:]])
+        asked += policy.ask(20).tolist()
+        assert sorted(asked) == list(range(25))
+        with pytest.raises(RuntimeError, match="all 25 candidates of the pool have been asked for or measured"):
+            policy.ask()
+        assert len(policy.pending) == 20
+
+
+def test_a_copy_goes_on_alike(labelled):
+    policy = made("GPEI", labelled)
+    played(policy, 3)
+    asked = policy.ask(4)
+    assert policy.pending == asked
+    for other in (pickle.loads(pickle.dumps(policy)), policy):
+        assert played(other, 2, 5) == played(pickle.loads(pickle.dumps(policy)), 2, 5) or other is policy
+
+
+def test_a_run_is_resumed_from_its_store(labelled, tmp_path):
+    function = dict(zip(LABELS, VALUES.tolist(), strict=True)).__getitem__
+    whole = sb.maximize(function, made("GPEI", labelled), 40)
+    store = tmp_path / "run.zarr"
+    with pytest.raises(ZeroDivisionError):
+        sb.maximize(function, made("GPEI", labelled), 40, store=store, callbacks=[lambda run: 1 // (25 - run.number)])
+    resumed = sb.maximize(function, made("GPEI", labelled), 40, store=store)
+    assert resumed.table()["candidate"].tolist() == whole.table()["candidate"].tolist()
+    assert resumed.best.x == whole.best.x
+
+
+@pytest.mark.parametrize("name", ["PEGPUCB", "PiGPUCB", "GPTS", "GPPI", "BBKB", "BKB"])
+def test_policies_that_play_no_pool_say_so(name, pool):
+    keywords = {"priors": [sb.Prior("a", sb.RBF(0.2))]} if name == "PEGPUCB" else {"kernel": sb.RBF(0.2)}
+    with pytest.raises(ValueError, match=r"(?s)space: got Pool.*no pool for .*GPUCB, IGPUCB, GPEI"):
+        getattr(sb, name)(pool, **keywords)
+
+
+def test_what_does_not_fit_a_pool_is_refused(pool, labelled):
+    with pytest.raises(ValueError, match="a number on a pool"):
+        sb.GPEI(pool, sb.RBF(0.3), prior_mean=lambda x: x[:, 0])
+    with pytest.raises(ValueError, match="available: got"):
+        sb.GPEI(pool, sb.RBF(0.3)).ask(available=[1, 2])
+    with pytest.raises(ValueError, match="lengthscale: got"):
+        sb.GPEI(pool, sb.RBF([0.3] * 3))
+    with pytest.raises(ValueError, match="repeats: got 1; allowed: True, False or None"):
+        sb.Pool(pool.path, repeats=1)
+    policy = sb.GPEI(labelled, sb.Tanimoto(), noise=0.1)
+    with pytest.raises(ValueError, match="x: got 'nobody'"):
+        policy.tell("nobody", 1.0)
+    assert policy.rounds == 0
+
+
+def test_threads_find_the_same(labelled):
+    kernel = 1.3 * sb.Tanimoto()
+    alone = played(made("GPEI", labelled, kernel, noise=0.1))
+    with made("GPEI", labelled, kernel, noise=0.1, on="threads:3") as policy:
+        assert played(policy) == alone
+
+
+@pytest.mark.slow
+def test_workers_find_the_same_also_when_one_is_killed(labelled):
+    from distributed import Client, LocalCluster
+
+    kernel = 1.3 * sb.Tanimoto()
+    alone = played(made("GPUCB", labelled, kernel, noise=0.1))
+    for workers in (1, 2):
+        with (
+            LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster,
+            Client(cluster, set_as_default=False) as client,
+            made("GPUCB", labelled, kernel, noise=0.1, on=client) as policy,
+        ):
+            found = played(policy, 2)
+            victim = next(iter(client.run(os.getpid).values()))
+            os.kill(victim, signal.SIGKILL)
+            found += played(policy, 2)
+            assert found == alone
+            time.sleep(0.1)

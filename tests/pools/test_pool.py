@@ -1,0 +1,246 @@
+"""Pools: writing, resuming, reading, x and labels, damage, and what is refused."""
+
+import copy
+import itertools
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pandas as pd
+import pytest
+import zarr
+from hypothesis import given
+from hypothesis import strategies as st
+
+import scalable_bandits as sb
+
+RNG = np.random.default_rng(0)
+NUMBERS = RNG.random((300, 3))
+BITS = RNG.integers(256, size=(300, 7), dtype=np.uint8)
+LABELS = [f"C{'c' * (i % 90)}{i}" for i in range(300)]
+
+
+def words_of(bits):
+    """Words of 32 bits, least significant byte first, as floating-point numbers."""
+    padded = np.pad(bits, ((0, 0), (0, -bits.shape[1] % 4))).astype(float)
+    return padded.reshape(len(bits), -1, 4) @ 256.0 ** np.arange(4)
+
+
+def pieces(start=0, step=70):
+    for first in range(start, 300, step):
+        part = slice(first, min(first + step, 300))
+        yield {"bits": BITS[part], "numbers": NUMBERS[part], "labels": LABELS[part]}
+
+
+@pytest.fixture
+def labelled(tmp_path):
+    """A pool of fingerprints, numbers and labels."""
+    return sb.Pool.write(tmp_path / "labelled.zarr", pieces(), chunk=64)
+
+
+class TestWriting:
+    @given(chunk=st.integers(1, 400), step=st.integers(1, 310))
+    def test_what_was_written_is_read(self, chunk, step, tmp_path_factory):
+        path = tmp_path_factory.mktemp("pool") / "pool.zarr"
+        pool = sb.Pool.write(path, pieces(step=step), chunk=chunk)
+        expected = np.hstack([words_of(BITS), NUMBERS])
+        assert (pool.size, pool.model_dimension, pool.words, pool.chunks) == (300, 5, 2, -(-300 // chunk))
+        np.testing.assert_array_equal(np.vstack([pool.rows(*pool.bounds(c)) for c in range(pool.chunks)]), expected)
+        some = np.array([299, 0, 17, 0])
+        np.testing.assert_array_equal(pool.encode(some[:, None].astype(float)), expected[some])
+        assert pool.arguments(some) == [LABELS[i] for i in some]
+        np.testing.assert_allclose(pool.side_lengths, [1, 1, *np.ptp(NUMBERS, axis=0)])
+
+    @pytest.mark.parametrize("rows", [
+        NUMBERS, lambda start: iter([NUMBERS[start:]]), [NUMBERS[:100], NUMBERS[100:]],
+        (row[None] for row in NUMBERS), NUMBERS.astype(np.float32), (NUMBERS * 100).astype(np.int64),
+    ], ids=["array", "function", "list", "generator", "float32", "integers"])  # fmt: skip
+    def test_rows_of_any_kind(self, rows, tmp_path):
+        expected = np.vstack(list(rows(0))) if callable(rows) else NUMBERS if not hasattr(rows, "shape") else rows
+        pool = sb.Pool.write(tmp_path / "pool.zarr", rows, chunk=128)
+        np.testing.assert_array_equal(pool.rows(0, 300), expected.astype(float))
+
+    @pytest.mark.parametrize("ending", ["npy", "csv", "parquet"])
+    def test_files(self, ending, tmp_path):
+        path, frame = tmp_path / f"candidates.{ending}", pd.DataFrame(NUMBERS, columns=["a", "b", "c"])
+        label = None if ending == "npy" else "name"
+        if ending == "npy":
+            np.save(path, NUMBERS)
+        else:
+            frame["name"] = LABELS
+            frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
+        pool = sb.Pool.write(tmp_path / "pool.zarr", path, label=label, chunk=100)
+        np.testing.assert_allclose(pool.rows(0, 300), NUMBERS, rtol=1e-15)
+        assert pool.arguments(np.array([250])) == ([250] if label is None else [LABELS[250]])
+
+    @pytest.mark.parametrize("written", [0, 1, 63, 64, 65, 200, 299])
+    def test_an_interrupted_writer_is_continued(self, written, tmp_path):
+        def broken():
+            yield from itertools.islice(pieces(step=1), written)
+            raise KeyboardInterrupt
+
+        path = tmp_path / "pool.zarr"
+        if written:
+            with pytest.raises(KeyboardInterrupt):
+                sb.Pool.write(path, broken(), chunk=64)
+        if written >= 64:
+            with pytest.raises(sb.StoreDamaged, match=r"only \d+ candidates have been written; call Pool\.write again"):
+                sb.Pool(path)
+        starts = []
+
+        def rest(start):
+            starts.append(start)
+            return pieces(start)
+
+        pool = sb.Pool.write(path, rest, chunk=64)
+        assert starts == [written // 64 * 64]
+        np.testing.assert_array_equal(pool.rows(0, 300), np.hstack([words_of(BITS), NUMBERS]))
+        assert pool.arguments(np.arange(300)) == LABELS
+
+    @pytest.mark.slow
+    def test_a_killed_writer_is_continued(self, tmp_path):
+        """By SIGKILL, in the middle of the candidates."""
+        program = textwrap.dedent(f"""
+            import os, signal, numpy as np, scalable_bandits as sb
+            numbers = np.random.default_rng(1).random((1000, 2))
+            def rows():
+                for i in range(1000):
+                    if i == 650:
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    yield numbers[i:i + 1]
+            sb.Pool.write({str(tmp_path / "pool.zarr")!r}, rows(), chunk=100)
+        """)
+        ended = subprocess.run([sys.executable, "-c", program], check=False)
+        assert ended.returncode == -signal.SIGKILL
+        expected = np.random.default_rng(1).random((1000, 2))
+        pool = sb.Pool.write(tmp_path / "pool.zarr", expected)
+        assert pool.shape.chunk == 100
+        np.testing.assert_array_equal(pool.rows(0, 1000), expected)
+
+    @pytest.mark.parametrize(("rows", "given"), [
+        ([], r"rows: got \[\]; allowed: at least one candidate"),
+        ([np.zeros((2, 3)), np.zeros((2, 4))], "rows of one length"),
+        ([np.zeros(3)], r"numbers \(k, d\)"),
+        (np.array([[0.0, np.nan]]), r"rows, 'numbers': got .*allowed: finite numbers"),
+        ([{"labels": ["a"]}], "'bits' or 'numbers', or both"),
+        ([{"numbers": [[1.0]], "labels": ["a", "b"]}], "as many rows and labels as candidates"),
+        ([{"numbers": [[1.0]], "labels": [""]}], r"'labels': got ''; allowed: texts of 1 to 4096 bytes"),
+        ([{"bits": [[1.0]]}], "uint8, as of numpy.packbits"),
+        ([{"numbers": [[1.0]], "smiles": ["C"]}], "got 'smiles'"),
+        (3, "an array"),
+        ("nowhere.csv", "a file that exists"),
+    ])  # fmt: skip
+    def test_bad_rows_are_refused(self, rows, given, tmp_path):
+        with pytest.raises(ValueError, match=rf"(?s){given}"):
+            sb.Pool.write(tmp_path / "pool.zarr", rows)
+        assert not (tmp_path / "pool.zarr" / "zarr.json").exists()
+
+    def test_a_finished_pool_and_other_folders_are_left_alone(self, labelled, tmp_path):
+        with pytest.raises(ValueError, match="allowed: a new one: a pool of 300 candidates is there"):
+            sb.Pool.write(labelled.path, NUMBERS)
+        (tmp_path / "other").mkdir()
+        (tmp_path / "other" / "file").write_text("mine")
+        with pytest.raises(ValueError, match="a new folder, or one with an unfinished pool"):
+            sb.Pool.write(tmp_path / "other", NUMBERS)
+        zarr.open_group(tmp_path / "group.zarr", mode="w")
+        with pytest.raises(ValueError, match="this is another group"):
+            sb.Pool(tmp_path / "group.zarr")
+
+    def test_other_candidates_are_not_added_to_an_unfinished_pool(self, tmp_path):
+        def broken():
+            yield NUMBERS[:100]
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            sb.Pool.write(tmp_path / "pool.zarr", broken(), chunk=50)
+        with pytest.raises(ValueError, match=r"allowed: rows of 3 numbers, float64, as before"):
+            sb.Pool.write(tmp_path / "pool.zarr", NUMBERS[:, :2])
+        with pytest.raises(ValueError, match=r"those with \['numbers'\], as before"):
+            sb.Pool.write(tmp_path / "pool.zarr", pieces())
+
+
+class TestForeignArrays:
+    def test_an_array_of_numbers_or_of_bytes(self, tmp_path):
+        zarr.save_array(tmp_path / "numbers.zarr", NUMBERS)
+        zarr.save_array(tmp_path / "bits.zarr", BITS)
+        numbers, bits = sb.Pool(tmp_path / "numbers.zarr"), sb.Pool(tmp_path / "bits.zarr", packed=True)
+        np.testing.assert_array_equal(numbers.rows(5, 200), NUMBERS[5:200])
+        np.testing.assert_array_equal(bits.rows(0, 300), words_of(BITS))
+        np.testing.assert_allclose(numbers.side_lengths, np.ptp(NUMBERS, axis=0))
+        assert numbers.arguments(np.array([7])) == [7]
+
+    def test_what_is_no_list_of_candidates_is_refused(self, tmp_path):
+        zarr.save_array(tmp_path / "flat.zarr", np.zeros(5))
+        with pytest.raises(ValueError, match=r"shape \(5,\), float64.*allowed: an array of numbers \(n, d\)"):
+            sb.Pool(tmp_path / "flat.zarr")
+        zarr.save_array(tmp_path / "numbers.zarr", NUMBERS)
+        with pytest.raises(ValueError, match="packed: got True; allowed: False: the array is one of float64"):
+            sb.Pool(tmp_path / "numbers.zarr", packed=True)
+        with pytest.raises(ValueError, match=r"path: got .*nowhere.*a pool of Pool.write"):
+            sb.Pool(tmp_path / "nowhere")
+
+
+class TestX:
+    def test_labels_and_numbers(self, labelled):
+        assert labelled.parse(LABELS[7])[0].tolist() == [[7.0]]
+        points, single = labelled.parse([LABELS[299], LABELS[0]])
+        assert (points.tolist(), single) == ([[299.0], [0.0]], False)
+        assert labelled.parse(12)[0].tolist() == [[12.0]]
+        assert labelled.parse(np.array([3, 4]))[1] is False
+
+    @pytest.mark.parametrize("x", ["nobody", -1, 300, 1.5, [1, 300], ["C0", "nobody"]])
+    def test_what_is_no_candidate_is_refused(self, labelled, x):
+        with pytest.raises(ValueError, match=r"x: got .*a whole one from 0 to 299, or the label of one"):
+            labelled.parse(x)
+
+    def test_labels_of_a_pool_without(self, tmp_path):
+        pool = sb.Pool.write(tmp_path / "pool.zarr", NUMBERS)
+        with pytest.raises(ValueError, match="they have no labels"):
+            pool.parse("CCO")
+        for x in ([], [[1.0, 2.0]], [np.nan]):
+            with pytest.raises(ValueError, match="x: got"):
+                pool.parse(x)
+
+    def test_is_a_value(self, labelled):
+        for same in (
+            pickle.loads(pickle.dumps(labelled)),
+            copy.deepcopy(labelled),
+            sb.Pool.from_dict(labelled.to_dict()),
+        ):
+            assert same == labelled
+            np.testing.assert_array_equal(same.rows(10, 20), labelled.rows(10, 20))
+
+    def test_random_candidates_are_all_but_those_taken(self, labelled):
+        taken = np.arange(0, 300, 2)
+        drawn = {int(labelled.draw_other(np.random.default_rng(i), taken)[0]) for i in range(2000)}
+        assert drawn == set(range(1, 300, 2))
+        few = np.arange(250)
+        drawn = {int(labelled.draw_other(np.random.default_rng(i), few)[0]) for i in range(1000)}
+        assert drawn == set(range(250, 300))
+
+
+class TestDamage:
+    def test_a_chunk_that_is_missing_or_damaged_is_named(self, labelled):
+        path = os.path.join(labelled.path, "numbers", "c", "4", "0")
+        with open(path, "r+b") as file:
+            file.write(b"nothing of this was there before")
+        with pytest.raises(sb.StoreDamaged, match=r"'numbers' of candidates 256 to 299 cannot be read \(.*checksum"):
+            sb.Pool(labelled.path).rows(256, 300)
+        os.remove(path)
+        with pytest.raises(
+            sb.StoreDamaged, match=r"'numbers' of candidates 256 to 299 are missing: there is no numbers/c"
+        ):
+            sb.Pool(labelled.path).rows(200, 300)
+        policy = sb.GPEI(sb.Pool(labelled.path), sb.OnDimensions(sb.Tanimoto(), [0, 1]), noise=0.1)
+        with pytest.raises(sb.StoreDamaged, match="256 to 299"):
+            policy.ask()
+        assert policy.pending == []
+
+    def test_empty_fingerprints_are_not_damage(self, tmp_path):
+        pool = sb.Pool.write(tmp_path / "pool.zarr", np.zeros((40, 4), dtype=np.uint8), packed=True, chunk=10)
+        assert not pool.rows(0, 40).any()
+        assert sb.GPEI(pool, sb.Tanimoto(), noise=0.1).ask(40).tolist() != []

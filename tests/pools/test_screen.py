@@ -1,0 +1,113 @@
+"""`screen`: batches measured and told together, resumed after anything, the same on any number of workers."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+import scalable_bandits as sb
+
+RNG = np.random.default_rng(8)
+POINTS = RNG.random((300, 2))
+LABELS = [f"candidate {i}" for i in range(300)]
+VALUES = dict(zip(LABELS, (np.sin(5 * POINTS[:, 0]) + POINTS[:, 1]).tolist(), strict=True))
+
+
+@pytest.fixture
+def pool(tmp_path):
+    """A pool with labels."""
+    return sb.Pool.write(tmp_path / "pool.zarr", [{"numbers": POINTS, "labels": LABELS}], chunk=64)
+
+
+def value(label):
+    """Value of a candidate, of which one in twenty fails."""
+    if int(label.split()[1]) % 20 == 7:
+        raise RuntimeError("no yield")
+    return float(np.sin(5 * POINTS[int(label.split()[1]), 0]) + POINTS[int(label.split()[1]), 1])
+
+
+def choices(found):
+    """What was measured, in the order of asking."""
+    return found.table()["candidate"].tolist()
+
+
+def test_is_the_loop_of_ask_and_tell(pool):
+    found = sb.screen(VALUES.__getitem__, pool, 50, batch=20)
+    policy, expected = sb.GPEI(pool), []
+    for count in (20, 20, 10):
+        labels = policy.ask(count)
+        policy.tell(labels, [VALUES[label] for label in labels])
+        expected += labels
+    assert choices(found) == expected
+    assert found.best == policy.best()
+    assert found.measured.y == max(VALUES[label] for label in expected)
+    assert len(set(expected)) == 50
+
+
+def test_a_rule_and_callbacks_see_whole_batches(pool):
+    seen = []
+    found = sb.screen(
+        VALUES.__getitem__, pool, 100, batch=10, callbacks=lambda view: seen.append((view.number, view.policy.rounds)),
+        stop=lambda view: view.number >= 25,
+    )  # fmt: skip
+    assert len(found.y) == 30
+    assert [rounds for _, rounds in seen] == [10] * 10 + [20] * 10 + [30] * 10
+
+
+def test_smaller_values_are_better_if_so_said(pool):
+    found = sb.screen(VALUES.__getitem__, pool, 60, batch=20, minimize=True)
+    assert found.measured.y <= sorted(VALUES.values())[2]
+
+
+@pytest.mark.parametrize("on", [None, "threads:3", pytest.param("local:2", marks=pytest.mark.slow)])
+def test_failures_and_workers_change_no_choice(pool, on):
+    alone = sb.screen(value, pool, 60, batch=15)
+    found = sb.screen(value, pool, 60, batch=15, on=on)
+    assert choices(found) == choices(alone)
+    failed = [ticket for ticket in found.tickets if ticket.state == "failed"]
+    assert all("no yield" in ticket.error for ticket in failed)
+    assert len(found.y) + len(failed) == 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("last", [1, 15, 16])
+def test_a_killed_run_is_continued_without_measuring_again(pool, tmp_path, last):
+    """Between the evaluations of a batch, and at its end."""
+    log = tmp_path / "log"
+    program = textwrap.dedent(f"""
+        import os, signal, sys
+        import scalable_bandits as sb
+        def measure(label):
+            with open({str(log)!r}, "a") as file:
+                file.write(label + chr(10))
+            count = open({str(log)!r}).read().count(chr(10))
+            if sys.argv[1] == "first" and count == {last}:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return float(len(label) + int(label.split()[1]) % 13)
+        sb.screen(measure, sb.Pool({pool.path!r}), 45, batch=15, store={str(tmp_path / "run.zarr")!r}, progress=False)
+    """)
+    script = tmp_path / "screening.py"
+    script.write_text(program)
+    assert subprocess.run([sys.executable, script, "first"], check=False).returncode == -signal.SIGKILL
+    subprocess.run([sys.executable, script, "again"], check=True)
+    found = sb.screen(lambda label: float(len(label) + int(label.split()[1]) % 13), pool, 45, batch=15)
+    measured = log.read_text().splitlines()
+    assert sorted(measured) == sorted([*choices(found), measured[last - 1]])  # the one at work when it was killed
+
+
+def test_what_does_not_fit_is_refused(pool, tmp_path):
+    for argument, message in (
+        ({"batch": 0}, "batch: got 0"), ({"batch": 1.5}, "batch: got 1.5"), ({"minimize": 1}, "minimize: got 1"),
+        ({"batch": 5, "seed": -1}, "seed: got -1"),
+    ):  # fmt: skip
+        with pytest.raises((ValueError, TypeError), match=message):
+            sb.screen(VALUES.__getitem__, pool, 10, **{"batch": 5, **argument})
+    with pytest.raises(ValueError, match="a pool, such as"):
+        sb.screen(VALUES.__getitem__, sb.Box([[0, 1]]), 10, batch=5)
+    with pytest.raises(ValueError, match="a policy on a pool"):
+        sb.screen(VALUES.__getitem__, sb.GPEI(sb.Box([[0, 1]])), 10, batch=5)
+    assert os.listdir(tmp_path) == ["pool.zarr"]
