@@ -126,6 +126,7 @@ class Surface:
         # An explicit inverse replaces many small solves by matrix products. The condition of the factor is only the
         # square root of the matrix's.
         self._inverse = inverse_factor(factor) if inverse is None else inverse
+        self._factor = factor
 
     def predict(self, x: Floats) -> tuple[Floats, Floats]:
         """Return posterior mean and variance at points x (k, d): two (k,) arrays."""
@@ -136,6 +137,25 @@ class Surface:
         """Return the posterior mean (k,) at points x (k, d), without what the variance takes."""
         mean = self.prior_mean.values(x)
         return mean + covariances(self.kernel, x, self.points) @ self.weights if len(self.points) else mean
+
+    def outline(self, x: Floats) -> tuple[Floats, Floats]:
+        """Return the mean (k,) at points x (k, d), and variances (k,) given the most informative point alone.
+
+        These are bounds on the variances, since further observations lower them. They take O(m) a point, not O(m^2).
+        """
+        mean, variance = self.prior_mean.values(x), self.kernel.diagonal(x)
+        if not len(self.points):
+            return mean, variance
+        cross = covariances(self.kernel, x, self.points)
+        mean = mean + cross @ self.weights
+        cross *= self._shrinkage
+        np.square(cross, out=cross)
+        return mean, np.maximum(variance - cross.max(axis=1), 0.0)
+
+    @functools.cached_property
+    def _shrinkage(self) -> Floats:
+        """One over the standard deviations (m,) of the observations under the prior, noise included."""
+        return np.asarray(1.0 / np.linalg.norm(self._factor, axis=1))
 
     def summand(self, kernel: Kernel, dimensions: tuple[int, ...]) -> Surface:
         """Return the posterior of one summand of f, a function of some dimensions with a kernel of these and mean 0."""

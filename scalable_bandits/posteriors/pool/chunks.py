@@ -64,7 +64,7 @@ class BestOfChunk(NamedTuple):
 
 
 def best_of_chunk(question: Question, chunk: int) -> BestOfChunk:
-    """Score all candidates of a chunk.
+    """Score the candidates of a chunk: all by bounds, and by the index itself those that could be among the best.
 
     Parameters
     ----------
@@ -76,13 +76,15 @@ def best_of_chunk(question: Question, chunk: int) -> BestOfChunk:
     pool, index, taken = question.pool, question.acquisition, question.taken
     start, stop = pool.bounds(chunk)
     raw = pool.raw(start, stop)
-    mean, variance = scored(question.posterior, raw, stop - start, index.of_mean)
-    score = np.array(index(mean, variance))  # a copy: an index of the mean alone may be the array of the means
-    score[taken[np.searchsorted(taken, start) : np.searchsorted(taken, stop)] - start] = -np.inf
-    numbers, possible = np.arange(start, stop), np.flatnonzero(score > -np.inf)
-    if question.given is not None:
-        possible = _lowered(question, raw, mean, variance, score)
-    kept = possible[_top(score[possible], numbers[possible], question.keep, question.salt)]
+    with one_thread:
+        mean, variance = outlined(question.posterior, raw, stop - start, index.of_mean)
+        score = np.array(index(mean, variance))  # a copy: an index of the mean alone may be the array of the means
+        score[taken[np.searchsorted(taken, start) : np.searchsorted(taken, stop)] - start] = -np.inf
+        numbers, scored = np.arange(start, stop), np.flatnonzero(score > -np.inf)
+        bounded = len(question.posterior.points) > 0 or question.given is not None
+        if bounded and not index.of_mean:
+            scored = _scored(question, raw, mean, variance, score)
+    kept = scored[_top(score[scored], numbers[scored], question.keep, question.salt)]
     others = score > -np.inf
     others[kept] = False
     rest, tied = float(score[others].max(initial=-np.inf)), numbers[:0]
@@ -91,45 +93,12 @@ def best_of_chunk(question: Question, chunk: int) -> BestOfChunk:
     hashes = numba_choice.tie_hashes(tied, np.uint64(question.salt))
     rest_std = float(np.sqrt(variance[others].max(initial=0.0)))
     rows = coordinates_of(raw.part(kept))
-    return BestOfChunk(
-        numbers[kept], mean[kept], variance[kept], rows, rest, rest_std, int(hashes.min()) if len(tied) else 0
-    )  # fmt: skip
+    smallest = int(hashes.min()) if len(tied) else 0
+    return BestOfChunk(numbers[kept], mean[kept], variance[kept], rows, rest, rest_std, smallest)
 
 
-def _lowered(question: Question, raw: StoredRows, mean: Floats, variance: Floats, score: Floats) -> Indices:
-    """Lower variances and scores (n,), in place, by the pending points, where they could be among the largest.
-
-    Returns the positions of the candidates whose scores are now those given the pending points. All others have bounds,
-    none of which reaches the smallest of the scores that are kept.
-    """
-    assert question.given is not None
-    order = np.argsort(-score, kind="stable")
-    order = order[: np.count_nonzero(score > -np.inf)]
-    for first in range(0, len(order), TOGETHER):
-        done = order[:first]
-        if first >= question.keep and np.partition(score[done], -question.keep)[-question.keep] > score[order[first]]:
-            return done
-        some = order[first : first + TOGETHER]
-        rows = question.given.rows(coordinates_of(raw.part(some)))
-        variance[some] = np.maximum(variance[some] - np.einsum("ij,ij->i", rows, rows), 0.0)
-        score[some] = question.acquisition(mean[some], variance[some])
-    return order
-
-
-def _top(score: Floats, numbers: Indices, keep: int, salt: int) -> Indices:
-    """Return the positions of the largest scores; of those tied for the last places the ones of smallest hash."""
-    if len(score) <= keep:
-        return np.arange(len(score))
-    last = float(np.partition(score, len(score) - keep)[len(score) - keep])
-    above = score > last + numba_choice.TIE_TOLERANCE * abs(last)
-    tied = np.flatnonzero(~above & (score >= numba_choice.smallest_tied(last)))
-    hashes = numba_choice.tie_hashes(numbers[tied], np.uint64(salt))
-    tied = tied[np.argsort(hashes, kind="stable")[: keep - np.count_nonzero(above)]]
-    return np.sort(np.concatenate([np.flatnonzero(above), tied]))
-
-
-def scored(posterior: Surface, raw: StoredRows, count: int, mean_alone: bool = False) -> tuple[Floats, Floats]:
-    """Return posterior mean and variance of stored rows, two (count,) arrays, in blocks of bounded memory.
+def outlined(posterior: Surface, raw: StoredRows, count: int, mean_alone: bool = False) -> tuple[Floats, Floats]:
+    """Return means of stored rows and bounds on their variances, two (count,) arrays, in blocks of bounded memory.
 
     Parameters
     ----------
@@ -143,12 +112,45 @@ def scored(posterior: Surface, raw: StoredRows, count: int, mean_alone: bool = F
     width = len(posterior.points) + 1
     block = min(max(BLOCK_BYTES // (8 * width) // LEAST_BLOCK * LEAST_BLOCK, LEAST_BLOCK), LARGEST_BLOCK)
     mean, variance = np.empty(count), np.zeros(count)
-    with one_thread:
-        for first in range(0, count, block):
-            part = slice(first, min(first + block, count))
-            x = coordinates_of(raw.part(part))
-            if mean_alone:
-                mean[part] = posterior.mean(x)
-            else:
-                mean[part], variance[part] = posterior.predict(x)
+    for first in range(0, count, block):
+        part = slice(first, min(first + block, count))
+        x = coordinates_of(raw.part(part))
+        if mean_alone:
+            mean[part] = posterior.mean(x)
+        else:
+            mean[part], variance[part] = posterior.outline(x)
     return mean, variance
+
+
+def _scored(question: Question, raw: StoredRows, mean: Floats, variance: Floats, score: Floats) -> Indices:
+    """Replace bounds on variances and scores (n,) by themselves, in place, where they could be among the largest.
+
+    Returns the positions of these candidates. None of the bounds on the others reaches the smallest score that is kept.
+    """
+    order = np.argsort(-score, kind="stable")
+    order = order[: np.count_nonzero(score > -np.inf)]
+    for first in range(0, len(order), TOGETHER):
+        done = order[:first]
+        if first >= question.keep and np.partition(score[done], -question.keep)[-question.keep] > score[order[first]]:
+            return done
+        some = order[first : first + TOGETHER]
+        x = coordinates_of(raw.part(some))
+        _, found = question.posterior.predict(x)
+        if question.given is not None:
+            rows = question.given.rows(x)
+            found = np.maximum(found - np.einsum("ij,ij->i", rows, rows), 0.0)
+        variance[some] = found
+        score[some] = question.acquisition(mean[some], found)
+    return order
+
+
+def _top(score: Floats, numbers: Indices, keep: int, salt: int) -> Indices:
+    """Return the positions of the largest scores; of those tied for the last places the ones of smallest hash."""
+    if len(score) <= keep:
+        return np.arange(len(score))
+    last = float(np.partition(score, len(score) - keep)[len(score) - keep])
+    above = score > last + numba_choice.TIE_TOLERANCE * abs(last)
+    tied = np.flatnonzero(~above & (score >= numba_choice.smallest_tied(last)))
+    hashes = numba_choice.tie_hashes(numbers[tied], np.uint64(salt))
+    tied = tied[np.argsort(hashes, kind="stable")[: keep - np.count_nonzero(above)]]
+    return np.sort(np.concatenate([np.flatnonzero(above), tied]))
