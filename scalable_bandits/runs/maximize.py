@@ -178,6 +178,8 @@ class Tuning:
         Fresh policy, which is set to minimise if need be.
     plan
         Limits of the evaluations.
+    named_on
+        Executor as the user named it, where `on` is a client of it.
     """
 
     minimize: bool
@@ -185,6 +187,7 @@ class Tuning:
     policy: Policy
     plan: EvaluationPlan
     on: Any = None
+    named_on: Any = None
     progress: bool | None = None
     callbacks: Any = ()  # one or several, from `__attrs_post_init__` on a tuple
     stop: Any = ()  # likewise
@@ -251,12 +254,12 @@ class Tuning:
             return Evaluations(self.policy)
         from scalable_bandits.runs.recording import record
 
-        on, plan = self.on, self.plan
+        on, plan = self.on if self.named_on is None else self.named_on, self.plan
         if on is not None and not isinstance(on, str | os.PathLike):
             on = on.scheduler.address if hasattr(on, "scheduler") else on.address  # a Client, else a SecureAddress
         settings = {  # also of the resumed run
             "parallel": plan.parallel, "on": None if on is None else str(on), "retries": plan.retries,
-            "timeout": plan.timeout,
+            "timeout": plan.timeout, **({} if plan.batch is None else {"batch": plan.batch}),
         }  # fmt: skip
         return record(
             self.policy, store, durability=durability, parts={"function": self.function},

@@ -12,6 +12,7 @@ name
 
 from __future__ import annotations
 
+import functools
 import json
 import shlex
 import warnings
@@ -27,6 +28,7 @@ from scalable_bandits.policies import Policy
 from scalable_bandits.posteriors.placement import is_local
 from scalable_bandits.runs.maximize import maximize, minimize
 from scalable_bandits.runs.result import TuningResult
+from scalable_bandits.runs.screen import screen
 from scalable_bandits.runs.simulate import simulate
 from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.spaces import Space
@@ -35,7 +37,7 @@ from scalable_bandits.specification import allow, imported, names_in
 from scalable_bandits.store import ObservationStore, StoredRun, StoreError
 
 NAMED = ("SearchSpace", "Settings")  # types of spaces whose parameters have names
-SETTINGS = ("parallel", "on", "retries", "timeout")  # arguments of a tuning run that its store has
+SETTINGS = ("parallel", "on", "retries", "timeout", "batch")  # arguments of a tuning run that its store has
 
 
 def policy_of(run: StoredRun, *, constrained: bool = True) -> Policy:
@@ -221,7 +223,9 @@ def resume(
     if kind != "simulate":
         settings = _settings(run, on, parallel)
         budget = target - int((run.read(names=["call"])["call"] == 0).sum())  # earlier observations are rounds, too
-        find = minimize if kind == "minimize" else maximize
+        find: Callable[..., TuningResult] = minimize if kind == "minimize" else maximize
+        if "batch" in settings:
+            find = functools.partial(screen, minimize=kind == "minimize")
         return find(_evaluated(run, function, command), policy, budget, store=place, progress=progress, **settings)
     if any(given is not None for given in (on, parallel, command)):
         checks.refuse("on, parallel, command", (on, parallel, command), "None: a simulation runs in this process")

@@ -89,7 +89,7 @@ def screen(
         if not policy.space.scanned:
             checks.refuse("pool_or_policy", pool_or_policy, "a policy on a pool; minimize and maximize play others")
         return Tuning(
-            minimize=flag, function=function, policy=policy, plan=plan, on=executor, progress=progress,
+            minimize=flag, function=function, policy=policy, plan=plan, on=executor, named_on=on, progress=progress,
             callbacks=callbacks, stop=stop,
         ).play(store, durability)  # fmt: skip
 

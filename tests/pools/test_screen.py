@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import scalable_bandits as sb
+from scalable_bandits.runs.resuming import resume
 
 RNG = np.random.default_rng(8)
 POINTS = RNG.random((300, 2))
@@ -97,6 +98,14 @@ def test_a_killed_run_is_continued_without_measuring_again(pool, tmp_path, last)
     found = sb.screen(lambda label: float(len(label) + int(label.split()[1]) % 13), pool, 45, batch=15)
     measured = log.read_text().splitlines()
     assert sorted(measured) == sorted([*choices(found), measured[last - 1]])  # the one at work when it was killed
+
+
+def test_a_store_alone_continues_a_screening(pool, tmp_path):
+    """By batches as before, and not one at a time."""
+    found = sb.screen(value, pool, 30, batch=15, store=tmp_path / "run.zarr", on="threads:2")
+    more = resume(tmp_path / "run.zarr", rounds=60, function=f"{__name__}:value")
+    assert choices(more)[:30] == choices(found)
+    assert choices(more) == choices(sb.screen(value, pool, 60, batch=15))
 
 
 def test_what_does_not_fit_is_refused(pool, tmp_path):
