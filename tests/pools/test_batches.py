@@ -89,6 +89,7 @@ def check_batches(name, data, folder, monkeypatch):
     monkeypatch.setattr(queue, "LEAST_KEPT", held)
     monkeypatch.setattr(queue, "MOST_GIVEN", held)
     monkeypatch.setattr(queue, "MOST_BYTES", draw(st.sampled_from([2**10, 2**28])))
+    monkeypatch.setattr(queue, "TOGETHER", draw(st.sampled_from([1, 2, 64])))
     kind = draw(st.sampled_from(["numbers", "bits", "both"]))
     pool, kernel, expected, x = made_pool(folder, rng, kind, count, chunk)
     repeats = draw(st.booleans())

@@ -194,7 +194,10 @@ class Queue:
     def _update(self, places: Indices) -> None:
         """Bring the variances of some candidates up to date."""
         behind = places[self._since[places] < self._given.count]
-        while (without := behind[self._slots[behind] < 0]).size:  # twice where the others lose theirs
+        if not len(behind):
+            return
+        self._give_slots(behind[self._slots[behind] < 0])  # and room for more elements to the others
+        if (without := behind[self._slots[behind] < 0]).size:  # the others have lost theirs
             self._give_slots(without)
         known, count = self._known[self._slots[behind]], self._given.count
         for some in (behind[known == 0], behind[known > 0]):
