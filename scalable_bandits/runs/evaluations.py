@@ -354,6 +354,8 @@ class Evaluating:
                 with self._shield():
                     self._fill()
                 if not self._in_flight:
+                    if self._plan.batch is None:
+                        return
                     with self._shield():
                         batch = self._end_batch()
                     yield from batch

@@ -28,9 +28,10 @@ from scalable_bandits.posteriors.pool.chunks import BestOfChunk, GrowingIndex, Q
 from scalable_bandits.posteriors.pool.pending_given import PendingGiven
 from scalable_bandits.spaces import Indices, Pool
 
-HELD = 2**16  # candidates of all chunks that a queue holds
-LEAST_KEPT = 16  # candidates of a chunk that it holds at least
+HELD = 2**19  # candidates of all chunks that a queue holds
+LEAST_KEPT, MOST_KEPT = 16, 2048  # candidates of a chunk that it holds
 MOST_GIVEN = 512  # and at most where it was scored given pending points, which takes long for each
+FEW = 8  # candidates that are looked for one by one
 TOGETHER = 64  # candidates whose index is computed together
 MOST_BYTES = 2**28  # memory of the vectors r(x)
 
@@ -70,7 +71,7 @@ class Queue:
         self._taken = set(taken.tolist())
         self._given = PendingGiven(posterior, noise_variance)
         self._index: GrowingIndex | None = None  # of the bounds
-        self._keep = max(HELD // pool.chunks, LEAST_KEPT)
+        self._keep = min(max(HELD // pool.chunks, LEAST_KEPT), MOST_KEPT)
         self._numbers, self._chunks = np.empty((2, 0), dtype=np.int64)
         self._mean, self._variance, self._bounds = np.empty((3, 0))  # variances as last computed
         self._rows = np.empty((0, pool.model_dimension))
@@ -99,9 +100,11 @@ class Queue:
     def take(self, numbers: Iterable[int]) -> None:
         """Leave candidates out from now on."""
         new = set(numbers) - self._taken
-        if new:
-            self._taken |= new
+        self._taken |= new
+        if len(new) > FEW:
             self._bounds[np.isin(self._numbers, list(new))] = -np.inf
+        for number in new if len(new) <= FEW else ():
+            self._bounds[self._numbers == number] = -np.inf
 
     # ---- the largest index
 
