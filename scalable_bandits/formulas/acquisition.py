@@ -123,7 +123,7 @@ class UpperConfidence:
 
     def rise(self, earlier: object, std: Floats) -> Floats:
         """Return bounds (k,) on the rise since an earlier index, at standard deviations (k,) that only fall since."""
-        if not isinstance(earlier, UpperConfidence) or earlier.mean_weight != self.mean_weight or earlier.width < 0.0:
+        if not isinstance(earlier, UpperConfidence) or earlier.mean_weight != self.mean_weight:
             return np.full(len(std), np.inf)
         return max(self.width - earlier.width, 0.0) * std
 

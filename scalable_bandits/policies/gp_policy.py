@@ -228,7 +228,11 @@ class GaussianProcessPolicy(Policy):
         return not self._engines and engine is not None and engine.sharded
 
     def _checked_engine(self) -> str:
-        """Return the name of the engine, "auto" resolved."""
+        """Return the name of the engine, "auto" resolved but on pools, which have one engine."""
+        if self.space.scanned:
+            if self.engine != "auto":
+                checks.refuse("engine", self.engine, "'auto' on a pool: its engine is exact")
+            return self.engine
         if not self._engines:
             given = "tiled" if self.kernel is None and self.engine == "auto" else self.engine  # it is made in no time
             features = 0 if self.on is not None else self._prior_kernel.feature_count(self.space.model_dimension)

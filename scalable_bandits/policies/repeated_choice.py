@@ -66,6 +66,7 @@ class RepeatedChoice(GaussianProcessPolicy):
     )
     continuous: ClassVar[bool] = False
     learns_kernel: ClassVar[bool] = False
+    pools: ClassVar[bool] = False
     model: RepeatedModel = attrs.field(init=False, repr=False)
 
     shrinkage: float = attrs.field(default=1.1, converter=checks.to_float, validator=checks.above_one)

@@ -394,7 +394,7 @@ class Tuning:
                 raise
             recommended = Best(None, math.nan, math.nan)  # the policy knows nothing before the first observation
         return TuningResult(
-            recommended, policy, policy.space.gather([policy.domain.value(ticket.candidate) for ticket in told]),
+            recommended, policy, policy.space.gather(policy.domain.values([ticket.candidate for ticket in told])),
             np.array([ticket.y for ticket in told]), tickets, evaluations.earlier, interrupted,
             self._stopped_by,
         )  # fmt: skip

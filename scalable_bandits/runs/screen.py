@@ -88,6 +88,10 @@ def screen(
             policy = GPEI(pool_or_policy, seed=checks.integer("seed", seed, 0), minimize=flag, on=scoring)
         if not policy.space.scanned:
             checks.refuse("pool_or_policy", pool_or_policy, "a policy on a pool; minimize and maximize play others")
+        if plan.budget > (size := policy.space.size or 0) and not policy._may_repeat:
+            checks.refuse(
+                "budget", plan.budget, f"at most {size}, the number of candidates, each of which is measured once"
+            )
         return Tuning(
             minimize=flag, function=function, policy=policy, plan=plan, on=executor, named_on=on, progress=progress,
             callbacks=callbacks, stop=stop,

@@ -120,11 +120,14 @@ class Pool(Space):
         Whether a candidate may be chosen again that is pending or was measured. If not given, policies with the width
         of a theorem may, and others choose each candidate once. Candidates whose evaluation failed are never chosen
         again.
+    identity
+        Text that tells the pool from others, which specifications in stores have; it is found if not given.
 
     Raises
     ------
     ValueError
-        If nothing, or something else, is at the path; `StoreDamaged` if writing has not been finished.
+        If nothing, or something else, is at the path, or a pool of another identity; `StoreDamaged` if writing has not
+        been finished.
 
     Examples
     --------
@@ -145,11 +148,14 @@ class Pool(Space):
     path: str = attrs.field(converter=to_path)
     packed: bool | None = attrs.field(default=None, kw_only=True)
     repeats: bool | None = attrs.field(default=None, kw_only=True)
+    identity: str | None = attrs.field(default=None, kw_only=True, repr=False)
 
     def __attrs_post_init__(self) -> None:
         for name in ("packed", "repeats"):
             checks.kind(name, getattr(self, name), (bool, type(None)), "True, False or None")
-        self.shape  # noqa: B018 - it is opened now, so that errors come here
+        if self.identity not in (None, self.shape.identity):
+            checks.refuse("identity", self.identity, f"{self.shape.identity!r}, of the pool that is now at {self.path}")
+        object.__setattr__(self, "identity", self.shape.identity)
 
     @staticmethod
     def write(

@@ -72,7 +72,7 @@ def test_a_batch_is_one_choice_after_the_other(name, data, tmp_path_factory, mon
     check_batches(name, data, tmp_path_factory.mktemp("pool"), monkeypatch)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", POLICIES)
 @given(data=st.data())
 @settings(max_examples=100)

@@ -4,6 +4,7 @@ import copy
 import itertools
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -221,6 +222,17 @@ class TestX:
         few = np.arange(250)
         drawn = {int(labelled.draw_other(np.random.default_rng(i), few)[0]) for i in range(1000)}
         assert drawn == set(range(250, 300))
+
+    def test_another_pool_at_the_same_place_is_refused(self, tmp_path):
+        """A stored run would go on with other candidates."""
+        policy = sb.GPEI(sb.Pool.write(tmp_path / "pool.zarr", NUMBERS), sb.RBF(0.3))
+        sb.maximize(float, policy, 3, store=tmp_path / "run.zarr")
+        shutil.rmtree(tmp_path / "pool.zarr")
+        pool = sb.Pool.write(tmp_path / "pool.zarr", NUMBERS[::-1])
+        with pytest.raises(sb.SpecificationDiffers, match="identity"):
+            sb.maximize(float, sb.GPEI(pool, sb.RBF(0.3)), 6, store=tmp_path / "run.zarr")
+        with pytest.raises(ValueError, match=r"identity: got .*of the pool that is now at"):
+            sb.Policy.from_dict(policy.to_dict())
 
 
 class TestDamage:

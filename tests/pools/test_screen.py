@@ -12,6 +12,7 @@ import pytest
 import scalable_bandits as sb
 from scalable_bandits.runs.resuming import resume
 
+long = [pytest.param(last, marks=pytest.mark.long) for last in (1, 15, 16)]
 RNG = np.random.default_rng(8)
 POINTS = RNG.random((300, 2))
 LABELS = [f"candidate {i}" for i in range(300)]
@@ -59,6 +60,12 @@ def test_a_rule_and_callbacks_see_whole_batches(pool):
     assert [rounds for _, rounds in seen] == [10] * 10 + [20] * 10 + [30] * 10
 
 
+def test_a_whole_pool_is_measured(tmp_path):
+    pool = sb.Pool.write(tmp_path / "small.zarr", POINTS[:33])
+    found = sb.screen(lambda number: float(POINTS[number, 0]), pool, 33, batch=10)
+    assert sorted(choices(found)) == list(range(33))
+
+
 def test_smaller_values_are_better_if_so_said(pool):
     found = sb.screen(VALUES.__getitem__, pool, 60, batch=20, minimize=True)
     assert found.measured.y <= sorted(VALUES.values())[2]
@@ -74,8 +81,7 @@ def test_failures_and_workers_change_no_choice(pool, on):
     assert len(found.y) + len(failed) == 60
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("last", [1, 15, 16])
+@pytest.mark.parametrize("last", [pytest.param(14, marks=pytest.mark.slow), *long])
 def test_a_killed_run_is_continued_without_measuring_again(pool, tmp_path, last):
     """Between the evaluations of a batch, and at its end."""
     log = tmp_path / "log"
@@ -112,9 +118,10 @@ def test_what_does_not_fit_is_refused(pool, tmp_path):
     for argument, message in (
         ({"batch": 0}, "batch: got 0"), ({"batch": 1.5}, "batch: got 1.5"), ({"minimize": 1}, "minimize: got 1"),
         ({"batch": 5, "seed": -1}, "seed: got -1"),
+        ({"budget": 301}, "budget: got 301; allowed: at most 300, the number of candidates"),
     ):  # fmt: skip
         with pytest.raises((ValueError, TypeError), match=message):
-            sb.screen(VALUES.__getitem__, pool, 10, **{"batch": 5, **argument})
+            sb.screen(VALUES.__getitem__, pool, **{"budget": 10, "batch": 5, **argument})
     with pytest.raises(ValueError, match="a pool, such as"):
         sb.screen(VALUES.__getitem__, sb.Box([[0, 1]]), 10, batch=5)
     with pytest.raises(ValueError, match="a policy on a pool"):

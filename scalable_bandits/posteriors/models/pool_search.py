@@ -60,15 +60,27 @@ class PoolSearch(Candidates):
         """Return the point (1,) of largest index, and that index; given a mask of numbered points, one of these."""
         if query.allowed is not None:
             return self._among(model, index, query, np.flatnonzero(query.allowed))
-        queue, growing = self._brought_up_to_date(model, query), cast(GrowingIndex, index)
-        number, row, value = queue.largest(growing)
+        try:
+            queue = self._brought_up_to_date(model, query) if query.measured else self._of_all(model, query)
+            number, row, value = queue.largest(cast(GrowingIndex, index))
+        except BaseException:  # a damaged chunk, lost workers or Ctrl-C: not all chunks were scored
+            self._queue = None
+            raise
         if number < 0:
             raise NoCandidateLeft(f"ask: {self._pool.all_taken}")
         self._pool.remember(np.array([number]), row[None])
         return np.array([float(number)]), value
 
+    def _of_all(self, model: Model, query: Query) -> Queue:
+        """Return a queue of all candidates, also of those that are not worth another measurement."""
+        posterior, none = cast(Surface, cast(QueriedEngine, model.engine).surface()), np.empty(0, dtype=np.int64)
+        queue = Queue(self._pool, posterior, model.regularization, self._executor, none, True, query.salt)
+        numbers = self._numbers(model, query.pending)
+        queue.add(numbers, self._pool.encode(np.array(numbers, dtype=np.float64)[:, None]))
+        return queue
+
     def _brought_up_to_date(self, model: Model, query: Query) -> Queue:
-        """Return the queue of the present observations and pending points."""
+        """Return the queue of the present observations and pending points, for a choice that will be measured."""
         posterior = cast(QueriedEngine, model.engine).surface()
         failed = query.excluded
         asked = query.pending[: len(query.pending) - len(failed)] if failed else query.pending

@@ -11,6 +11,8 @@ elements of the points that have come since.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.linalg import solve_triangular
 
@@ -36,6 +38,11 @@ class PendingGiven:
         self._points = np.empty((0, posterior.points.shape[1]))
         self._weights = np.empty((len(posterior.points), 0), order="F")  # A
         self._factor = np.empty((0, 0))  # R
+
+    def __getstate__(self) -> dict[str, Any]:
+        p = self.count  # without the room for more
+        points, weights, factor = self._points[:p], self._weights[:, :p], self._factor[:p, :p]
+        return {**vars(self), "_points": points, "_weights": weights, "_factor": factor}
 
     def add(self, points: Floats) -> None:
         """Add pending points (k, D)."""
