@@ -38,6 +38,7 @@ class Tanimoto(Kernel):
 
     stationary: ClassVar[bool] = False
 
+    @np.errstate(over="ignore")  # of the counts of ones, whose products wrap, where loops are not compiled
     def _words(self, X: Floats) -> tuple[NDArray[np.uint64], Floats]:
         """Return words (w, n) of 64 bits, and the numbers of bits (n,) that are 1."""
         words, counts = np.empty(((X.shape[1] + 1) // 2, len(X)), dtype=np.uint64), np.empty(len(X))
@@ -45,6 +46,7 @@ class Tanimoto(Kernel):
             checks.refuse("x", X, "packed bits: whole numbers from 0 to 2^32 - 1")
         return words, counts
 
+    @np.errstate(over="ignore")
     def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
         (words, counts), (others, other_counts) = self._words(X), self._words(Z)
         numba_kernels.shared_bits(words, others, out)

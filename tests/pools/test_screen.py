@@ -71,7 +71,7 @@ def test_smaller_values_are_better_if_so_said(pool):
     assert found.measured.y <= sorted(VALUES.values())[2]
 
 
-@pytest.mark.parametrize("on", [None, "threads:3", pytest.param("local:2", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("on", [None, "threads:3", pytest.param("local:2", marks=pytest.mark.long)])
 def test_failures_and_workers_change_no_choice(pool, on):
     alone = sb.screen(value, pool, 60, batch=15)
     found = sb.screen(value, pool, 60, batch=15, on=on)
