@@ -210,9 +210,11 @@ def _posterior(run: StoredRun, policy: Policy | str) -> Section:
         timeline = plots.prior_timeline(policy, whole, new_axes(height=1.4 + 0.38 * len(policy.priors)))
         alt = "Rounds in which each prior was used, and the round in which it was rejected"
         drawn.append(picture(timeline, alt, "priors: rounds that used each (dark), and its rejection (cross)"))
-    if policy.space.dimension <= 2 and not policy.space.named:
+    space = policy.space
+    if space.dimension <= 2 and not (space.named or space.scanned):
         drawn += _surfaces(run, policy, whole)
-    why = "its parameters have names" if policy.space.named else "more than two dimensions"
+    why = "its parameters have names" if space.named else "more than two dimensions"
+    why = "the candidates of a pool are not on a line" if space.scanned else why
     pictures = Block("figures", figures=drawn) if drawn else Block("text", text=f"Not drawn: {why}.")
     return Section("Posterior", [_recommendation(policy), pictures])
 
@@ -239,6 +241,8 @@ def _recommendation(policy: Policy) -> Block:
     best = policy.best()
     if policy.space.named:
         point = [(name, shown(value, 6)) for name, value in best.x.items()]
+    elif policy.space.scanned:
+        point = [("x", str(best.x))]
     else:
         point = [("x", ", ".join(f"{value:.6g}" for value in np.ravel(best.x).tolist()))]
     pairs = [*point, ("posterior mean", f"{best.mean:.4g}"), ("standard deviation", f"{best.std:.2g}")]

@@ -24,7 +24,7 @@ def by_name(space: Space, x: Any) -> dict[str, Any]:
     space
         Space of x.
     x
-        Point (d,), arm number, or setting (a dict).
+        Point (d,), number of an arm or of a candidate, label of a candidate, or setting (a dict).
     """
     names = (axis.name for axis in space.axes)
     return dict(x) if space.named else dict(zip(names, np.ravel(x).tolist(), strict=True))
@@ -81,6 +81,8 @@ def point_text(x: Any, digits: int = 6) -> str:
     """
     if isinstance(x, Mapping):
         return ", ".join(f"{name} = {shown(value, digits)}" for name, value in x.items())
+    if isinstance(x, str):
+        return f"x = {x}"
     return f"x = {', '.join(shown(float(number), digits) for number in np.ravel(x))}"
 
 

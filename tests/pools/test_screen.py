@@ -8,8 +8,10 @@ import textwrap
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import scalable_bandits as sb
+from scalable_bandits.cli import app
 from scalable_bandits.runs.resuming import resume
 
 long = [pytest.param(last, marks=pytest.mark.long) for last in (1, 15, 16)]
@@ -104,6 +106,15 @@ def test_a_killed_run_is_continued_without_measuring_again(pool, tmp_path, last)
     found = sb.screen(lambda label: float(len(label) + int(label.split()[1]) % 13), pool, 45, batch=15)
     measured = log.read_text().splitlines()
     assert sorted(measured) == sorted([*choices(found), measured[last - 1]])  # the one at work when it was killed
+
+
+def test_a_screening_is_shown(pool, tmp_path):
+    """In words, and as a page."""
+    found = sb.screen(value, pool, 30, batch=15, store=tmp_path / "run.zarr")
+    assert f"x = {found.best.x}" in found.summary()
+    page = CliRunner().invoke(app, ["report", str(tmp_path / "run.zarr"), "--out", str(tmp_path / "page.html")])
+    assert page.exit_code == 0, page.output
+    assert found.best.x in (tmp_path / "page.html").read_text()
 
 
 def test_a_store_alone_continues_a_screening(pool, tmp_path):
