@@ -72,8 +72,8 @@ def slices(found: Policy | TuningResult, at: Any = None, names: Sequence[str] | 
     Raises
     ------
     ValueError
-        If the policy has no posterior, a name is unknown, its parameter does not exist at the point, or the point is
-        not in the space.
+        If the policy has no posterior or plays a pool, a name is unknown, its parameter does not exist at the point, or
+        the point is not in the space.
 
     Examples
     --------
@@ -89,6 +89,8 @@ def slices(found: Policy | TuningResult, at: Any = None, names: Sequence[str] | 
     """
     policy = played_policy(found)
     space = policy.space
+    if space.scanned:
+        checks.refuse("found", space, "a space of parameters: the candidates of a pool have no order")
     point = space.check(policy.best().x if at is None else at)[0]
     exist = space.active(point[None])[0]
     every = [axis.name for axis in space.axes]

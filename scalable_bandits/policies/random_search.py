@@ -47,7 +47,9 @@ class RandomSearch(Policy):
 
     def choose(self, allowed: Mask | None = None) -> int | Floats:
         if self.space.scanned:
-            return self._random_candidate(np.unique([*self._observed.collapsed()[0], *self._pending.numbers]))
+            return self._random_candidate(
+                np.append(self._observed.collapsed()[0], self._pending.numbers).astype(np.int64)
+            )
         return self.domain.draw_uniform(generator(self.seed, "draws", self.round), allowed)
 
     def _play(self, table: Floats, noise: Floats) -> Columns | None:

@@ -214,6 +214,8 @@ class VisitedDomain(Domain):
             _refuse_context(context)
         if available is not None:
             allowed = "None on a whole box, and on a grid that is not enumerated; candidates= chooses from a finite set"
+            if self.space.scanned:
+                allowed = "None on a pool; a pool of these candidates alone is another one"
             checks.refuse("available", available, allowed)
 
     def without(self, excluded: Sequence[int] | Indices, allowed: Mask | None) -> None:
@@ -266,7 +268,7 @@ NumberedPoints = FiniteSpace | VisitedDomain
 
 
 def _refuse_context(context: Mapping[int, float]) -> NoReturn:
-    allowed = "none on a box, or on a grid that is not enumerated; use a Grid of fewer candidates"
+    allowed = "none on a box, a pool, or a grid that is not enumerated; use a Grid of fewer candidates"
     checks.refuse("context", context, allowed)
 
 

@@ -25,7 +25,6 @@ from numpy.typing import ArrayLike, NDArray
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.spaces.base import SPREAD, Axis, FiniteSpace, Indices, Space
-from scalable_bandits.spaces.finite import Points
 
 WORD = 4  # bytes of a word of a fingerprint: as a float64, 32 bits are a whole number without rounding
 
@@ -351,7 +350,7 @@ class Pool(Space):
         return np.minimum(np.floor(uniform * self.size), self.size - 1.0)
 
     def draw_other(self, rng: np.random.Generator, taken: Indices) -> Floats:
-        """Draw the point (1,) of a candidate uniformly from all but those with numbers (k,)."""
+        """Draw the point (1,) of a candidate uniformly from all but those with numbers (k,), which may repeat."""
         if 2 * len(taken) >= self.size:
             left = np.setdiff1d(np.arange(self.size), taken)
             if not len(left):
@@ -374,10 +373,6 @@ class Pool(Space):
         """Raise ValueError: some `count` candidates, whatever the seed, would be a space of another x."""
         allowed = "none for a pool; a part of it as Points(pool.rows(start, stop)) is a space of its own"
         checks.refuse("candidates", count, allowed)
-
-    def first_rows(self) -> Points:
-        """Return the first candidates as a space of their coordinates, which stands for all in estimates."""
-        return Points(self.encode(self.sample(0)))
 
 
 def coordinates_of(rows: StoredRows) -> Floats:

@@ -1,4 +1,4 @@
-"""Pools on disk: candidates in a zarr group that `write` makes, or in a zarr array of somebody else's.
+"""Pools on disk: candidates in a zarr group that `write` makes, or in a zarr array that something else has written.
 
 | in the group | what it has |
 | --- | --- |
@@ -23,6 +23,7 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 from zarr.codecs import BytesCodec, Crc32cCodec, ZstdCodec
+from zarr.core.sync import sync
 from zarr.storage import FsspecStore
 
 from scalable_bandits import checks
@@ -113,7 +114,7 @@ class ZarrCandidates:
         rows = np.arange(part.start, part.stop) if isinstance(part, slice) else part
         for chunk in np.unique(rows[empty] // array.chunks[0]).tolist():
             key = f"{array.path}/c/{chunk}/0".lstrip("/")
-            if not zarr.core.sync.sync(array.store_path.store.exists(key)):
+            if not sync(array.store_path.store.exists(key)):
                 first = chunk * array.chunks[0]
                 part = slice(first, min(first + array.chunks[0], self.shape.size))
                 raise StoreDamaged(f"{self._part(name, part)} are missing: there is no {key}")

@@ -115,6 +115,8 @@ def test_a_screening_is_shown(pool, tmp_path):
     page = CliRunner().invoke(app, ["report", str(tmp_path / "run.zarr"), "--out", str(tmp_path / "page.html")])
     assert page.exit_code == 0, page.output
     assert found.best.x in (tmp_path / "page.html").read_text()
+    with pytest.raises(ValueError, match="the candidates of a pool have no order"):
+        sb.plots.slices(found)
 
 
 def test_a_store_alone_continues_a_screening(pool, tmp_path):

@@ -26,7 +26,7 @@ POWERS = tuple(2**k for k in range(1, 63))  # numbers of sides along which a cli
 
 
 class GridPoints:
-    """Coordinates of the candidates of a grid by number, computed when they are asked for."""
+    """Coordinates of the numbered points of a grid or a pool, computed or read when they are asked for."""
 
     def __init__(self, domain: Domain):
         self._domain = domain
