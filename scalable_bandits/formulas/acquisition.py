@@ -62,7 +62,7 @@ def _log_improvement(z: Floats) -> Floats:
     return found
 
 
-def improvement_score(mean: Floats, std: Floats, best: float, xi: float = 0.0) -> Floats:
+def improvement_score(mean: Floats, std: Floats, best: float | Floats, xi: float = 0.0) -> Floats:
     """Compute z = (mu - best - xi) / s; the probability of improvement is Phi(z) and grows with z.
 
     Parameters

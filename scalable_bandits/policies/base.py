@@ -170,6 +170,8 @@ class Policy(AbstractContextManager[Any]):
     _measuring: Measuring = attrs.field(init=False, repr=False)
     _pending: PendingPoints = attrs.field(factory=PendingPoints, init=False, repr=False, on_setattr=_UNCHECKED)
     _recorder: Recorder | None = attrs.field(default=None, init=False, repr=False)
+    # Number of points that the present `ask` is for.
+    _batch_size: int = attrs.field(default=1, init=False, repr=False, on_setattr=_UNCHECKED)
     # Whether the point that `learn` gets was asked for.
     _asked: bool = attrs.field(default=True, init=False, repr=False, on_setattr=_UNCHECKED)
 
@@ -177,10 +179,10 @@ class Policy(AbstractContextManager[Any]):
         if self.minimize and type(self).best is not Policy.best:  # which turns the sign of what `recommend` returns
             checks.refuse("minimize", True, f"False: {type(self).__name__} defines `best`, not `recommend`")
         if self.space.scanned and not self.pools:
-            playing = "GPUCB, IGPUCB, GPEI, MeanOnly, VarianceOnly, RandomSearch"
+            playing = "GPUCB, IGPUCB, GPEI, GPTS, PIMS, BKB, MeanOnly, VarianceOnly, RandomSearch"
             checks.refuse("space", self.space, f"no pool for {type(self).__name__}; policies that play one: {playing}")
         large = not numbers_all(self.space, self._most_numbered)
-        if self.candidates is None and not (large and self._takes_boxes()):
+        if self.candidates is None and not (large and (self.space.scanned or self._takes_boxes())):
             if large and self.space.lattice is not None:
                 allowed = f"at most {self._most_numbered:,} for {type(self).__name__}, or candidates= to choose from"
                 checks.refuse("space", f"{counted(self.space.size or 0)} candidates", allowed)
@@ -345,7 +347,7 @@ class Policy(AbstractContextManager[Any]):
         count = 1 if n is None else checks.integer("n", n, 1)
         with self._lock:
             allowed = self.domain.allowed(available, context)
-            domain, pending, asked = self.domain, self._pending, []
+            domain, pending, asked, self._batch_size = self.domain, self._pending, [], count
             try:
                 for _ in range(count):
                     chosen = self._pending.next_reissue(allowed) if self._pending.reissue else None

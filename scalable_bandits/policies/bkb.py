@@ -78,6 +78,8 @@ class BKB(GaussianProcessPolicy):
     """
 
     continuous: ClassVar[bool] = True
+    pools: ClassVar[bool] = True
+    _repeats: ClassVar[bool] = True
 
     rkhs_norm: float | str = NORM
     _gain_source: Gain = GAIN

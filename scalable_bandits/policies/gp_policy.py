@@ -31,13 +31,14 @@ from scalable_bandits.posteriors import (
     find_engine,
     make_engine,
 )
+from scalable_bandits.posteriors.box.sketched import Sketch
 from scalable_bandits.posteriors.hyperparameters.learned_prior import standard_kernel
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal
 from scalable_bandits.posteriors.models.learned import LearnedModel
 from scalable_bandits.posteriors.models.model import MEAN, Candidates, GivenPrior, Model, Query
 from scalable_bandits.posteriors.models.pool_search import PoolModel, PoolSearch
 from scalable_bandits.posteriors.models.refitted import RefittedModel, usual_lengthscales
-from scalable_bandits.posteriors.models.search import Sketch, search_of
+from scalable_bandits.posteriors.models.search import search_of
 from scalable_bandits.posteriors.pending import Draws
 from scalable_bandits.posteriors.rounds import Columns, Game, Rule
 from scalable_bandits.posteriors.state import StateEntry, group, member
@@ -230,8 +231,8 @@ class GaussianProcessPolicy(Policy):
     def _checked_engine(self) -> str:
         """Return the name of the engine, "auto" resolved but on pools, which have one engine."""
         if self.space.scanned:
-            if self.engine != "auto":
-                checks.refuse("engine", self.engine, "'auto' on a pool: its engine is exact")
+            if self.engine not in ("auto", "sketched"):
+                checks.refuse("engine", self.engine, "'auto' or 'sketched' on a pool")
             return self.engine
         if not self._engines:
             given = "tiled" if self.kernel is None and self.engine == "auto" else self.engine  # it is made in no time
@@ -278,10 +279,10 @@ class GaussianProcessPolicy(Policy):
 
     def _search(self) -> Candidates:
         """Return the search for the largest index; policies that cannot play a whole box enumerate every grid."""
-        if isinstance(self.space, Pool):
-            return PoolSearch(self.space, self._executor, self._may_repeat)
         engine = find_engine(self.engine)
         sketch = None if engine is None or engine.exact else Sketch(self.oversampling, self.seed)
+        if isinstance(self.space, Pool):
+            return PoolSearch(self.space, self._executor, self._may_repeat, sketch)
         return search_of(self.domain, self.enumerated or 0 if self._takes_boxes() else sys.maxsize, sketch)
 
     @property
@@ -395,9 +396,12 @@ class GaussianProcessPolicy(Policy):
             if first is not None:
                 return first
         draws = self._pending_draws() if self.pending_values == "sample" else None
+        return self.model.argmax(self.acquisition(allowed), self._next_query(allowed, draws))[0]
+
+    def _next_query(self, allowed: Mask | None, draws: Draws | None = None) -> Query:
+        """Return the query for the next point, which will be measured."""
         pending, failed = self._pending.numbers, self._pending.excluded
-        query = Query(self._salt, (self.seed, self.round), allowed, pending, draws, measured=True, excluded=failed)
-        return self.model.argmax(self.acquisition(allowed), query)[0]
+        return Query(self._salt, (self.seed, self.round), allowed, pending, draws, measured=True, excluded=failed)
 
     def _refinement(self) -> Floats | None:
         """Return the next point (d,) of a search around the best one, of a policy that has such a search; else None."""

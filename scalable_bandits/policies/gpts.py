@@ -14,6 +14,8 @@ widths); on large spaces and boxes the draw of the prior has finitely many featu
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import attrs
 
 from scalable_bandits.checks import Floats
@@ -34,11 +36,19 @@ class GPTS(SamplePathPolicy):
 
     Other parameters are those of `SamplePathPolicy`, `GaussianProcessPolicy` and `Policy`.
 
+    Notes
+    -----
+    On a `Pool` each round has its own path of the posterior given the observations alone, and chooses its best
+    candidate that is not taken; the paths of a batch are evaluated in one pass.
+
     Raises
     ------
     ValueError
         If engine, samples and basis do not fit each other, the kernel or the number of candidates.
     """
+
+    pools: ClassVar[bool] = True
+    _repeats: ClassVar[bool] = True
 
     rkhs_norm: float | str = NORM
     _gain_source: Gain = GAIN
@@ -56,4 +66,6 @@ class GPTS(SamplePathPolicy):
             first, allowed = self._worth_measuring(allowed)
             if first is not None:
                 return first
+        if self.space.scanned:
+            return self.choice_of_path()
         return self.highest_of_path(self.width, allowed)[0]  # (2), (3)

@@ -21,8 +21,11 @@ summaries could be read.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import attrs
 
+from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.acquisition import ExpectedImprovement, ProbabilityOfImprovement
 from scalable_bandits.policies.sample_paths import SamplePathPolicy
 from scalable_bandits.posteriors import Acquisition
@@ -34,6 +37,11 @@ class PIMS(SamplePathPolicy):
     """Policy that maximises the probability of improvement over the maximum of a sample path of the posterior.
 
     Parameters are those of `SamplePathPolicy`, `GaussianProcessPolicy` and `Policy`.
+
+    Notes
+    -----
+    On a `Pool` each round has its own path of the posterior given the observations alone, and plays the best candidate
+    of (2) given these that is not taken: a batch takes one pass for the maxima of the paths, and one for the choices.
 
     Raises
     ------
@@ -48,6 +56,14 @@ class PIMS(SamplePathPolicy):
     >>> policy.rounds
     1
     """
+
+    pools: ClassVar[bool] = True
+
+    def choose(self, allowed: Mask | None = None) -> int | Floats:
+        if not self.space.scanned:
+            return super().choose(allowed)
+        first = self._worth_measuring(allowed)[0] if self.kernel is None else None
+        return self.choice_of_path(improvement=True) if first is None else first
 
     def acquisition(self, allowed: Mask | None) -> Acquisition:
         return ProbabilityOfImprovement(self.highest_of_path(1.0, allowed)[1])  # (1), (2)

@@ -20,15 +20,18 @@ from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors import DenseEngine, Engine, PathwiseEngine, check_size, pending
 from scalable_bandits.posteriors.box.engine import BoxEngine
 from scalable_bandits.posteriors.box.queried import QueriedEngine
-from scalable_bandits.posteriors.box.surface import SearchSurface
+from scalable_bandits.posteriors.box.surface import SearchSurface, Surface
 from scalable_bandits.posteriors.engine import choose
+from scalable_bandits.posteriors.models.pool_search import PoolSearch
 from scalable_bandits.posteriors.models.search import BoxSearch
+from scalable_bandits.posteriors.pool.draws import Paths, drawn_paths
+from scalable_bandits.posteriors.pool.features import UnitFeatures, unit_features
 from scalable_bandits.posteriors.registry import LEAST_RATIO, engine_names
 from scalable_bandits.posteriors.sampling.features import Features, quadrature_features, random_features
 from scalable_bandits.posteriors.sampling.pathwise import draw_path
 from scalable_bandits.posteriors.weights.box import WeightsBoxEngine
 from scalable_bandits.randomness import generator
-from scalable_bandits.spaces import Mask
+from scalable_bandits.spaces import Indices, Mask
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -74,6 +77,14 @@ class SamplePathPolicy(GaussianProcessPolicy):
         return super()._takes_boxes() and bool(pathwise or weights)
 
     def _checked_engine(self) -> str:
+        if self.space.scanned:
+            for name, kind, usual in (("samples", self.samples, "pathwise"), ("basis", self.basis, "fourier")):
+                if kind not in ("auto", usual):
+                    checks.refuse(name, kind, f"{usual!r} on a pool")
+            if self.engine != "auto":
+                checks.refuse("engine", self.engine, "'auto' on a pool, where paths are drawn")
+            self._features_of_pool(self._prior_kernel)
+            return self.engine
         forgets, size = bool(self._prior_kernel.epsilon), self.domain.size
         allowed = engine_names(lambda engine: engine.draws and engine.forgets == forgets)
         if not forgets:
@@ -98,6 +109,9 @@ class SamplePathPolicy(GaussianProcessPolicy):
         self._prior_features(self._prior_kernel)
         return "pathwise"
 
+    def _features_of_pool(self, kernel: Kernel) -> UnitFeatures:
+        return unit_features(kernel, self.space.model_dimension, 2 * self.features, generator(self.seed, "features"))
+
     def _prior_features(self, kernel: Kernel) -> Features:
         dimension = self.space.model_dimension
         if self.basis == "fourier":
@@ -108,6 +122,26 @@ class SamplePathPolicy(GaussianProcessPolicy):
         if self.engine != "pathwise":
             return super()._make_engine(kernel, points, prior_mean)
         return PathwiseEngine(kernel, points, prior_mean, self._prior_features(kernel))
+
+    def choice_of_path(self, improvement: bool = False) -> Floats:
+        """Draw a path of the posterior given the observations, and return the point (1,) of a pool that it chooses.
+
+        Parameters
+        ----------
+        improvement
+            Whether the probability of improvement over the largest value of the path decides, not the path itself.
+        """
+        search = self.model.search
+        assert isinstance(search, PoolSearch)
+        rounds = range(self.round, self.round + self._batch_size)
+        return search.choice_of_path(self.model, self._next_query(None), rounds, self._paths, improvement)
+
+    def _paths(self, posterior: Surface, noise_variances: Floats, rounds: Indices) -> Paths:
+        """Draw the paths of some rounds on a pool."""
+        formula, gain = self.width_formula(), self.information_gain
+        widths = np.array([1.0 if formula is None else formula.at(number, gain) for number in rounds.tolist()])
+        features = self._features_of_pool(self.present_kernel)
+        return drawn_paths(posterior, noise_variances, features, widths, self.seed, rounds)
 
     def highest_of_path(self, width: float, allowed: Mask | None) -> tuple[int | Floats, float]:
         """Draw from GP(mean, width^2 covariance), given that pending points will be observed; return its maximum.

@@ -7,7 +7,7 @@ O(m^2) for a dictionary of m points, however many were observed.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -22,8 +22,16 @@ from scalable_bandits.posteriors.sketched.sketch import compressed, drawn, indep
 from scalable_bandits.posteriors.state import State, StateEntry, arrays, group, member, number
 from scalable_bandits.posteriors.tiled.ordering import spatial_order
 from scalable_bandits.randomness import generator
+from scalable_bandits.spaces import Indices
 
 LEAST = 32  # number of points observed since a sketch before another is drawn
+
+
+class Sketch(NamedTuple):
+    """Settings of a sketched engine."""
+
+    oversampling: float  # qbar
+    seed: int  # of the random dictionaries
 
 
 class QueriedSketch(QueriedEngine):
@@ -61,6 +69,28 @@ class QueriedSketch(QueriedEngine):
         self._surface = None
         if len(self._recent) > max(LEAST, len(self._dictionary)):
             self._sketch()
+
+    def observe_all(self, candidates: Indices, ys: Floats, noise_variances: Floats) -> None:
+        """Condition as `observe` does one by one, with a factor for all that come until the next sketch."""
+        first = 0
+        while first < len(candidates):
+            room = max(LEAST, len(self._dictionary)) + 1 - len(self._recent)
+            some = slice(first, first + room)
+            new, noise = candidates[some], noise_variances[some]
+            if len(np.unique(new)) < len(new) or np.isin(new, self._recent.collapsed()[0]).any():
+                return super().observe_all(candidates[first:], ys[first:], noise_variances[first:])
+            x = self.points[new]
+            before = positive_factor(self.covariance(x, x), noise).diagonal() ** 2 - noise
+            for candidate, y, variance, given in zip(
+                new.tolist(), ys[some], noise, np.maximum(before, 0.0), strict=True
+            ):
+                self._every.add(candidate, float(y), float(variance))
+                self._recent.add(candidate, float(y), float(variance))
+                self._add_gain(float(given), float(variance))
+            self._surface = None
+            if len(self._recent) > max(LEAST, len(self._dictionary)):
+                self._sketch()
+            first += room
 
     def _sketch(self) -> None:
         numbers, averages, noise = self._every.collapsed()

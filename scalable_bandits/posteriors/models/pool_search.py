@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self, cast
 
 import numpy as np
@@ -11,14 +11,18 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.box.engine import BoxEngine
 from scalable_bandits.posteriors.box.lattice import GridPoints
 from scalable_bandits.posteriors.box.queried import QueriedEngine
+from scalable_bandits.posteriors.box.sketched import QueriedSketch, Sketch
 from scalable_bandits.posteriors.box.surface import Surface, constant_mean
 from scalable_bandits.posteriors.engine import Acquisition, Engine, choose
 from scalable_bandits.posteriors.models.model import Candidates, LazyModel, Model, Query
 from scalable_bandits.posteriors.placement import Executor
 from scalable_bandits.posteriors.pool.chunks import GrowingIndex
+from scalable_bandits.posteriors.pool.draws import Choices, Levels, Paths
 from scalable_bandits.posteriors.pool.queue import Queue
 from scalable_bandits.spaces import Domain, Indices, Pool
 from scalable_bandits.spaces.pool import NoCandidateLeft
+
+MakePaths = Callable[[Surface, Floats, Indices], Paths]  # arguments: posterior, noise variances (m,), rounds (q,)
 
 
 class PoolSearch(Candidates):
@@ -32,20 +36,28 @@ class PoolSearch(Candidates):
         Executor that scores the chunks.
     repeats
         Whether a candidate may be chosen again that is pending or was measured.
+    sketch
+        Settings of a sketched engine; None for an exact one.
     """
 
-    def __init__(self, pool: Pool, executor: Executor, repeats: bool):
-        self._pool, self._executor, self._repeats = pool, executor, repeats
+    def __init__(self, pool: Pool, executor: Executor, repeats: bool, sketch: Sketch | None = None):
+        self._pool, self._executor, self._repeats, self._sketch = pool, executor, repeats, sketch
         self._queue: Queue | None = None  # of the present observations
+        self._choices: list[Choices] = []  # by sample paths, of the present observations
         self._means: tuple[Surface, dict[int, float]] | None = None  # posterior means of numbered points
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_queue": None, "_means": None}
+        return {**vars(self), "_queue": None, "_choices": [], "_means": None}
 
     def engine(self, model: Model) -> QueriedEngine:
         constant = model.constant_mean
         assert constant is not None
-        engine = BoxEngine(model.kernel, self._pool.model_dimension, constant_mean(constant), appends=model.appends)
+        prior = model.kernel, self._pool.model_dimension, constant_mean(constant)
+        engine: QueriedEngine
+        if self._sketch is None:
+            engine = BoxEngine(*prior, appends=model.appends)
+        else:
+            engine = QueriedSketch(*prior, *self._sketch)
         engine.points = cast(Floats, GridPoints(model.domain))
         return engine
 
@@ -89,9 +101,7 @@ class PoolSearch(Candidates):
         if queue is not None and queue.posterior is posterior:
             new = queue.extends(pending)
         if queue is None or new is None:
-            taken = model.settled(asked) if self._repeats else np.flatnonzero(model.queried)
-            numbers = np.array(self._numbers(model, taken), dtype=np.int64)
-            noise = model.regularization
+            numbers, noise = np.array(self._settled(model, asked), dtype=np.int64), model.regularization
             queue = Queue(
                 self._pool, cast(Surface, posterior), noise, self._executor, numbers, self._repeats, query.salt
             )
@@ -100,6 +110,49 @@ class PoolSearch(Candidates):
             queue.add(new, self._pool.encode(np.array(new, dtype=np.float64)[:, None]))
         queue.take(self._numbers(model, failed))
         return queue
+
+    def _settled(self, model: Model, asked: Sequence[int]) -> list[int]:
+        """Return the numbers in the pool of the candidates that were measured and are not to be measured again."""
+        return self._numbers(model, model.settled(asked) if self._repeats else np.flatnonzero(model.queried))
+
+    def choice_of_path(self, model: Model, query: Query, rounds: range, paths: MakePaths, improvement: bool) -> Floats:
+        """Return the point (1,) that the first of some rounds chooses by its sample path (`posteriors/pool/draws.py`).
+
+        Parameters
+        ----------
+        model, query
+            Model, and pending and excluded candidates.
+        rounds
+            Numbers of this round and of those that will follow, whose choices are made in the same pass.
+        paths
+            Function that draws the paths of some rounds, given posterior and noise variances.
+        improvement
+            Whether the probability of improvement over the largest value of the path decides, not the path itself.
+        """
+        engine = cast(BoxEngine, model.engine)
+        posterior = engine.surface()
+        held = self._choices
+        if not held or held[0].posterior is not posterior or rounds[0] not in held[0].rounds:
+            noise = engine.noise_variances
+            given = self._pool, posterior, self._executor, query.salt, rounds
+            self._choices = [Choices(*given, lambda some: paths(posterior, noise, some))]
+            if improvement:
+                highest = self._choices[0].choose
+                self._choices.append(
+                    Choices(*given, lambda some: Levels(np.array([highest(i, set())[1] for i in some])))
+                )
+        asked = query.pending[: len(query.pending) - len(query.excluded)]
+        taken = {*self._settled(model, asked), *self._numbers(model, query.excluded)}
+        if not self._repeats:
+            taken.update(self._numbers(model, asked))
+        try:
+            number, _ = self._choices[-1].choose(rounds[0], taken)
+        except BaseException:
+            self._choices = []
+            raise
+        if number < 0:
+            raise NoCandidateLeft(f"ask: {self._pool.all_taken}")
+        return np.array([float(number)])
 
     def _numbers(self, model: Model, points: Sequence[int] | Indices) -> list[int]:
         """Return the numbers in the pool of numbered points."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from scalable_bandits.posteriors.box.maximization import (
 )
 from scalable_bandits.posteriors.box.queried import QueriedEngine
 from scalable_bandits.posteriors.box.settings import EFFORT, top_of_settings
-from scalable_bandits.posteriors.box.sketched import QueriedSketch
+from scalable_bandits.posteriors.box.sketched import QueriedSketch, Sketch
 from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex, constant_mean, differenced
 from scalable_bandits.posteriors.engine import Acquisition, Engine, choose
 from scalable_bandits.posteriors.models.model import CANDIDATES, MEAN, NO_POINTS, Candidates, Model, Query
@@ -37,13 +37,6 @@ FEW_ALLOWED = 20_000  # number of candidates of a mask up to which each of them 
 BLOCK = 2048  # number of candidates at which an index is computed together
 EFFORTS = {"usual": SIZES, "learned": LEARNED_SIZES, "hurried": LONG_SIZES}
 SETTINGS = {"usual": 2048, "learned": 2048, "hurried": 512}  # numbers of random settings
-
-
-class Sketch(NamedTuple):
-    """Settings of a sketched engine."""
-
-    oversampling: float  # qbar
-    seed: int  # of the random dictionaries
 
 
 class BoxSearch(Candidates):

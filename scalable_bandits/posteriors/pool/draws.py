@@ -1,0 +1,195 @@
+"""Choices by sample paths of the posterior at all candidates of a pool: many draws in one pass.
+
+Source: Wilson et al. 2020, eq. 13 (decoupled samples), with the features of `features.py`; X, K, N and m as there.
+
+    f_t(x) = mean(x) + v_t (phi(x)'w_t / sqrt(F) - k(x, X) (K + N)^-1 (phi(X)'w_t / sqrt(F) + e_t))
+
+A round's path follows from the observations and the round alone: pending points do not change it. Its choice is the
+best candidate that is neither taken nor pending (of a path), or of largest (mean(x) - g_t) / s(x) given the
+observations (of an improvement over the path's largest value g_t). So the choices of many rounds need one pass: every
+chunk returns its best for each round, and a round whose best is taken goes to its next. Where all that are held are
+taken, another pass has the rounds that are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.formulas.acquisition import improvement_score
+from scalable_bandits.posteriors.blas import one_thread
+from scalable_bandits.posteriors.box.surface import Surface
+from scalable_bandits.posteriors.placement import Executor
+from scalable_bandits.posteriors.pool import _numba_pool as numba_pool
+from scalable_bandits.posteriors.pool.features import UnitFeatures
+from scalable_bandits.posteriors.regression import covariances
+from scalable_bandits.randomness import generator
+from scalable_bandits.spaces import Indices, Pool
+from scalable_bandits.spaces.pool import coordinates_of
+
+AT_ONCE = 1024  # draws of a pass
+HELD = 2**23  # values of all draws and chunks that are returned by a pass
+LEAST_KEPT, MOST_KEPT = 4, 256  # values of a draw that a chunk returns
+BLOCK_BYTES = 2**24  # memory of the covariances, features and values of the candidates that are scored together
+
+
+class Paths(NamedTuple):
+    """Sample paths of several rounds, as functions of the coordinates."""
+
+    features: UnitFeatures
+    weights: Floats  # (F, q)
+    corrections: Floats  # (m, q) weights of the covariances with the observed points
+
+    def at(self, posterior: Surface, x: Floats) -> Floats:
+        """Return the paths (k, q) at points (k, D)."""
+        found = self.features(x) @ self.weights + posterior.prior_mean.values(x)[:, None]
+        if len(posterior.points):
+            found += covariances(posterior.kernel, x, posterior.points) @ self.corrections
+        return found
+
+
+class Levels(NamedTuple):
+    """Scores of an improvement over several values."""
+
+    values: Floats  # (q,)
+
+    def at(self, posterior: Surface, x: Floats) -> Floats:
+        """Return the scores (k, q) at points (k, D)."""
+        mean, variance = posterior.predict(x)
+        return improvement_score(mean[:, None], np.sqrt(variance)[:, None], self.values)
+
+
+class DrawsQuestion(NamedTuple):
+    """What is asked of every chunk."""
+
+    pool: Pool
+    posterior: Surface
+    scores: Paths | Levels
+    taken: Indices  # numbers of candidates that are left out, ascending
+    keep: int
+    salt: int  # seed of the hash that breaks ties
+
+
+class Largest(NamedTuple):
+    """The best candidates of each draw, in descending order."""
+
+    values: Floats  # (q, r), -inf where there are fewer
+    numbers: Indices  # (q, r)
+
+
+def drawn_paths(
+    posterior: Surface, noise_variances: Floats, features: UnitFeatures, widths: Floats, seed: int, rounds: Indices
+) -> Paths:
+    """Draw the paths of some rounds.
+
+    Parameters
+    ----------
+    posterior, noise_variances
+        Posterior given the observations, and the noise variances (m,) of these.
+    features
+        Features of the prior.
+    widths
+        Factors (q,) of the deviations from the mean.
+    seed, rounds
+        Seed of the policy, and numbers (q,) of the rounds.
+    """
+    phi, m = features(posterior.points), len(posterior.points)
+    weights, noise = np.empty((phi.shape[1], len(widths))), np.empty((m, len(widths)))
+    for i, (number, width) in enumerate(zip(rounds.tolist(), widths.tolist(), strict=True)):
+        rng = generator(seed, "draws", number)
+        weights[:, i] = width / np.sqrt(phi.shape[1]) * rng.standard_normal(phi.shape[1])
+        noise[:, i] = width * np.sqrt(noise_variances) * rng.standard_normal(m)
+    corrections = posterior.weights[:, None] - posterior.solve(phi @ weights + noise) if m else noise
+    return Paths(features, weights, corrections)
+
+
+def largest_of_chunk(question: DrawsQuestion, chunk: int) -> Largest:
+    """Return the best candidates of a chunk for each draw."""
+    pool, scores, taken = question.pool, question.scores, question.taken
+    start, stop = pool.bounds(chunk)
+    raw, numbers = pool.raw(start, stop), np.arange(start, stop)
+    allowed = np.ones(stop - start, dtype=np.bool_)
+    allowed[taken[np.searchsorted(taken, start) : np.searchsorted(taken, stop)] - start] = False
+    count = len(scores.values) if isinstance(scores, Levels) else scores.weights.shape[1]
+    features = 0 if isinstance(scores, Levels) else len(scores.weights)
+    block = max(BLOCK_BYTES // (8 * (len(question.posterior.points) + features + 2 * count)), 64)
+    found = _none(count, min(question.keep, stop - start))
+    with one_thread:
+        for first in range(0, stop - start, block):
+            part = slice(first, min(first + block, stop - start))
+            values = np.ascontiguousarray(scores.at(question.posterior, coordinates_of(raw.part(part))).T)
+            numba_pool.keep_largest(values, numbers[part], allowed[part], np.uint64(question.salt), *found)
+    return found
+
+
+def _none(count: int, keep: int) -> Largest:
+    return Largest(np.full((count, keep), -np.inf), np.full((count, keep), -1))
+
+
+class Choices:
+    """The best candidates of consecutive rounds, from passes over all chunks.
+
+    Parameters
+    ----------
+    pool
+        Pool of the candidates.
+    posterior
+        Posterior given the observations.
+    executor
+        Executor that scores the chunks.
+    salt
+        Seed of the hash that breaks ties.
+    rounds
+        Numbers of the rounds.
+    scores
+        Function of the numbers (k,) of some of the rounds that returns their scores.
+
+    Attributes
+    ----------
+    posterior : Surface
+        As given.
+    rounds : range
+        As given.
+    passes : int
+        Number of passes over the pool.
+    """
+
+    def __init__(
+        self, pool: Pool, posterior: Surface, executor: Executor, salt: int, rounds: range,
+        scores: Callable[[Indices], Paths | Levels],
+    ):  # fmt: skip
+        self.posterior, self.rounds, self.passes = posterior, rounds, 0
+        self._pool, self._executor, self._salt, self._scores = pool, executor, salt, scores
+        self._found: dict[int, tuple[Floats, Indices]] = {}  # values and numbers (r,) of candidates, by round
+
+    def choose(self, number: int, taken: set[int]) -> tuple[int, float]:
+        """Return the best candidate of a round that is not taken, and its value; -1 if none is left."""
+        if (found := self._best(number, taken)) is None:
+            self._pass(number, taken)
+            found = self._best(number, taken)
+        return (-1, -np.inf) if found is None else found
+
+    def _best(self, number: int, taken: set[int]) -> tuple[int, float] | None:
+        if number not in self._found:
+            return None
+        values, numbers = self._found[number]
+        for value, candidate in zip(values.tolist(), numbers.tolist(), strict=True):
+            if candidate >= 0 and candidate not in taken:
+                return candidate, value
+        return None
+
+    def _pass(self, number: int, taken: set[int]) -> None:
+        """Find the best candidates of a round, and of those after it that have none either."""
+        later = range(number, self.rounds.stop)
+        rounds = np.array([i for i in later if self._best(i, taken) is None][:AT_ONCE])
+        keep = min(max(HELD // (self._pool.chunks * len(rounds)), LEAST_KEPT), MOST_KEPT)
+        left_out = np.array(sorted(taken), dtype=np.int64)
+        question = DrawsQuestion(self._pool, self.posterior, self._scores(rounds), left_out, keep, self._salt)
+        best = _none(len(rounds), keep)
+        for found in self._executor.each(largest_of_chunk, question, range(self._pool.chunks)):
+            numba_pool.merge_largest(found.values, found.numbers, np.uint64(self._salt), *best)
+        self.passes += 1
+        self._found.update((i, (best.values[k], best.numbers[k])) for k, i in enumerate(rounds.tolist()))
