@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 PLAIN = re.compile(r"[\w@%+=:,./{}-]+")  # words that need no quotes, and names in braces
 SHELL = re.compile(r"&|&&|\|\|?|;|[0-9&]?[<>].*")  # words that mean something to a shell alone
+CANDIDATE = "candidate"  # name in the command of a pool's candidate, its label or number
 TAIL_BYTES = 2**16  # number of last bytes held of a program's output, which ends with its value, and of its errors
 TAIL_LINES, TAIL_CHARACTERS = 20, 2000  # numbers of last lines and characters kept of a failed command's errors
 GRACE_SECONDS = 2.0  # between asking a program to end and killing it
@@ -67,13 +68,13 @@ class Programs:
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._command, self._timeout)
 
-    def __call__(self, setting: dict[str, Any]) -> float:
+    def __call__(self, setting: Any) -> float:
         """Run the command for a setting, and return the value that it prints.
 
         Parameters
         ----------
         setting
-            Values of the parameters by name.
+            Values of the parameters by name; or a candidate of a pool, its label or number.
 
         Raises
         ------
@@ -235,9 +236,10 @@ class Command(Specification):
 
     def check(self, space: Space) -> None:
         """Raise ValueError unless the parameters are those of a space, and the program can be found."""
-        if not space.named:
-            checks.refuse("space", type(space).__name__, "a SearchSpace: a command is given values by name")
-        known: dict[str, Any] = dict(zip(space.names, space.kinds, strict=True))  # type: ignore[attr-defined]
+        if not (space.named or space.scanned):
+            checks.refuse("space", type(space).__name__, "a SearchSpace or a Pool: a command is given values by name")
+        names = space.names if space.named else (CANDIDATE,)  # type: ignore[attr-defined]
+        known = dict.fromkeys(names)
         for word in self.command:
             if SHELL.fullmatch(word):
                 checks.refuse("command", word, f"words of one program; or a shell: sh -c '... {word} ...'")
@@ -250,13 +252,15 @@ class Command(Specification):
         if shutil.which(self.command[0]) is None:
             checks.refuse("command", self.command[0], "a program that can be found, or the path of one")
 
-    def words(self, setting: dict[str, Any]) -> list[str]:
+    def words(self, setting: Any) -> list[str]:
         """Return the words of the command for a setting; a parameter that does not exist in it is an empty string."""
+        if not isinstance(setting, dict):
+            setting = {CANDIDATE: setting}
         values = {name: "" if setting.get(name) is None else str(setting[name]) for name in self.names}
         pieces = [string.Formatter().parse(word) for word in self.command]
         return ["".join(text + ("" if name is None else values[name]) for text, name, _, _ in each) for each in pieces]
 
-    def __call__(self, setting: dict[str, Any]) -> float:
+    def __call__(self, setting: Any) -> float:
         """Run the command for a setting, and return the value that it prints; see `Programs`."""
         return Programs(self)(setting)
 

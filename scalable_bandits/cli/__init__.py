@@ -11,7 +11,7 @@ from scalable_bandits.cli import runs, studies, watch
 from scalable_bandits.cli.options import option
 
 app = typer.Typer(
-    help="Gaussian-process bandits: tune a program, run the papers' experiments and your own.",
+    help="Gaussian-process bandits: tune a program, screen a pool, run the papers' experiments and your own.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -21,6 +21,7 @@ app.command("show")(studies.show)
 app.command("run")(studies.run)
 app.command("plan")(studies.plan)
 app.command("tune")(runs.tune)
+app.command("screen")(runs.screen)
 app.command("status")(runs.show_status)
 app.command("watch")(watch.watch)
 app.command("check")(runs.check_store)
@@ -41,4 +42,4 @@ def main(
         bool, option("", "Show the version and exit.", "--version", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Gaussian-process bandits: tune a program, run the papers' experiments and your own."""
+    """Gaussian-process bandits: tune a program, screen a pool, run the papers' experiments and your own."""

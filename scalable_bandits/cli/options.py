@@ -48,3 +48,12 @@ CLASSES = Annotated[
     list[str] | None, option("NAME", "Class of yours to import, as module:Class; may be repeated.", "--class")
 ]
 JSON = Annotated[bool, option("", "Print JSON, for scripts.", "--json")]
+MINIMIZE = Annotated[
+    bool | None, typer.Option("--minimize/--maximize", help="Whether smaller values are better, or larger ones.")
+]
+VALUE_FROM = Annotated[
+    str | None, option("KEY", "Key of the value in the last line of output, a JSON object. Default: the line itself.")
+]
+TIMEOUT = Annotated[float | None, option("S", "Seconds after which an evaluation is ended, and has failed.")]
+RETRIES = Annotated[int, option("N", "Tries of a failed evaluation after the first.", min=0)]
+SEED = Annotated[int, option("N", "Seed of all random numbers.", min=0)]

@@ -1,4 +1,4 @@
-"""Subcommands on runs, and on stores of runs and studies: `tune`, `status`, `check`, `resume` and `report`."""
+"""Subcommands on runs and their stores: `tune`, `screen`, `status`, `check`, `resume` and `report`."""
 
 from __future__ import annotations
 
@@ -131,7 +131,9 @@ def resume_run(
     function: Annotated[
         str | None, option("NAME", "Function that a `minimize` or `maximize` run evaluates, as module:name.")
     ] = None,
-    command: Annotated[str | None, option("LINE", "Command that the run evaluates, as `tune` was given it.")] = None,
+    command: Annotated[
+        str | None, option("LINE", "Command that the run evaluates, as `tune` or `screen` was given it.")
+    ] = None,
     classes: options.CLASSES = None,
     recover: Annotated[
         bool, option("", "Continue a damaged store with what can be read (a copy of it is kept).", "--recover")
@@ -326,17 +328,12 @@ def tune(
     command: Annotated[str, option("LINE", 'Command, such as "./train --rate {rate}"; it is run without a shell.')],
     store: Annotated[str, option("FOLDER", "Store of the run; one that is there is continued.")],
     budget: Annotated[int, option("N", "Number of evaluations.", min=1)],
-    minimize: Annotated[
-        bool | None, typer.Option("--minimize/--maximize", help="Whether smaller values are better, or larger ones.")
-    ] = None,
+    minimize: options.MINIMIZE = None,
     parallel: Annotated[int, option("N", "Number of evaluations in flight at once.", min=1)] = 1,
-    value_from: Annotated[
-        str | None,
-        option("KEY", "Key of the value in the last line of output, a JSON object. Default: the line itself."),
-    ] = None,
-    timeout: Annotated[float | None, option("S", "Seconds after which an evaluation is ended, and has failed.")] = None,
-    retries: Annotated[int, option("N", "Tries of a failed evaluation after the first.", min=0)] = 0,
-    seed: Annotated[int, option("N", "Seed of all random numbers.", min=0)] = 0,
+    value_from: options.VALUE_FROM = None,
+    timeout: options.TIMEOUT = None,
+    retries: options.RETRIES = 0,
+    seed: options.SEED = 0,
     json: options.JSON = False,
 ) -> None:
     """Tune a program: find the setting whose run prints the best value. Every value is stored as it comes."""
@@ -346,13 +343,56 @@ def tune(
 
     again = resume_command(store, command=command)
     with refusals(again=again), terminated_like_interrupted(), chdir("."):
-        if minimize is None:
-            raise ValueError("tune: say which values are better: --minimize or --maximize")
-        find = runs.minimize if minimize else runs.maximize
+        find = runs.minimize if _direction("tune", minimize) else runs.maximize
         found = find(
             Command(command, value_from), SearchSpace.from_toml(space), budget, parallel=parallel, retries=retries,
             timeout=timeout, store=store, seed=seed, progress=True,
         )  # fmt: skip
+    _show_found(found, again, store, json)
+
+
+def screen(
+    pool: Annotated[str, option("FOLDER", "Pool of the candidates, as `Pool.write` has written it.")],
+    command: Annotated[
+        str, option("LINE", 'Command with {candidate}, its label or number: "./assay {candidate}"; without a shell.')
+    ],
+    store: Annotated[str, option("FOLDER", "Store of the run; one that is there is continued.")],
+    budget: Annotated[int, option("N", "Number of candidates that are measured.", min=1)],
+    batch: Annotated[int, option("N", "Number of candidates that are chosen at once.", min=1)],
+    minimize: options.MINIMIZE = None,
+    parallel: Annotated[
+        int | None, option("N", "Number of evaluations at once. Default: that of the workers of --on, or one.", min=1)
+    ] = None,
+    on: options.ON = None,
+    value_from: options.VALUE_FROM = None,
+    timeout: options.TIMEOUT = None,
+    retries: options.RETRIES = 0,
+    seed: options.SEED = 0,
+    json: options.JSON = False,
+) -> None:
+    """Screen a pool: measure the candidates that look best, a batch at a time. Every value is stored as it comes."""
+    from scalable_bandits.commands import Command
+    from scalable_bandits.runs.screen import screen as find
+    from scalable_bandits.spaces import Pool
+
+    again = resume_command(store, command=command, on=on)
+    with refusals(again=again), terminated_like_interrupted(), chdir("."):
+        found = find(
+            Command(command, value_from), Pool(pool), budget, batch=batch, minimize=_direction("screen", minimize),
+            parallel=parallel, on=on, retries=retries, timeout=timeout, store=store, seed=seed, progress=True,
+        )  # fmt: skip
+    _show_found(found, again, store, json)
+
+
+def _direction(subcommand: str, minimize: bool | None) -> bool:
+    """Return whether smaller values are better; ValueError unless that was said."""
+    if minimize is None:
+        raise ValueError(f"{subcommand}: say which values are better: --minimize or --maximize")
+    return minimize
+
+
+def _show_found(found: TuningResult, again: str, store: str, json: bool) -> None:
+    """Print the result of a run that has ended, and how to go on."""
     if json:
         print_json(
             {"evaluations": len(found.tickets), "minimize": found.minimize, "interrupted": found.interrupted,

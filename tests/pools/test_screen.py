@@ -1,5 +1,6 @@
 """`screen`: batches measured and told together, resumed after anything, the same on any number of workers."""
 
+import json
 import os
 import signal
 import subprocess
@@ -140,3 +141,31 @@ def test_what_does_not_fit_is_refused(pool, tmp_path):
     with pytest.raises(ValueError, match="a policy on a pool"):
         sb.screen(VALUES.__getitem__, sb.GPEI(sb.Box([[0, 1]])), 10, batch=5)
     assert os.listdir(tmp_path) == ["pool.zarr"]
+
+
+def test_the_command_screens_a_pool_with_a_program(tmp_path, monkeypatch):
+    """The label is the argument; a candidate whose program fails is left out, and the run goes on from its store."""
+    monkeypatch.chdir(tmp_path)
+    labels = ["C" * (1 + i % 20) + "N" * (i // 20) for i in range(100)]
+    sb.Pool.write("pool.zarr", [{"numbers": np.arange(100.0)[:, None], "labels": labels}])
+    with open("assay", "w") as script:
+        script.write('#!/bin/sh\nif [ "$1" = CC ]; then exit 3; fi\necho "${#1}"\n')
+    os.chmod("assay", 0o755)
+
+    def command(*words):
+        return CliRunner().invoke(app, words)
+
+    line = ["screen", "--pool", "pool.zarr", "--store", "run.zarr", "--budget", "100", "--batch", "25", "--json"]
+    refused = command(*line, "--command", "./assay {smiles}", "--maximize")
+    assert refused.exit_code == 2
+    assert "known: candidate" in refused.output
+    assert not os.path.exists("run.zarr")
+    assert "screen: say which values are better" in command(*line, "--command", "./assay {candidate}").output
+    done = command(*line, "--command", "./assay {candidate}", "--maximize")
+    found = json.loads(done.stdout)
+    assert found["evaluations"] == 100
+    assert found["measured"]["y"] == 24
+    assert found["measured"]["x"] == "C" * 20 + "N" * 4
+    assert [failure["ticket"] for failure in found["failed"]] != []
+    again = command("resume", "run.zarr", "--command", "./assay {candidate}", "--json")
+    assert again.exit_code == 0
