@@ -3,8 +3,8 @@
 ``python -m benchmarks`` runs all at full size (about ten minutes on two cores without ``sketched`` and ``drift``, each
 of which takes as long again or longer, and ``boxes``, in which whole runs of other packages take hours), ``--quick`` at
 a size that only shows that they run, and names choose some of them; ``two`` and ``six`` are the whole runs of
-``boxes``, whose functions ``--seeds`` chooses. ``python -m benchmarks tuners``, ``search``, ``in_flight`` and
-``discrete`` are commands of their own (``--help`` says more).
+``boxes``, whose functions ``--seeds`` chooses. ``python -m benchmarks tuners``, ``search``, ``in_flight``,
+``discrete`` and ``pools`` are commands of their own (``--help`` says more).
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from benchmarks.drift import drift
 from benchmarks.long import long
 from benchmarks.measure import Line, timed
 from benchmarks.partitions import partition
+from benchmarks.pools import command as pools
 from benchmarks.predictions import predictions
 from benchmarks.priors import priors
 from benchmarks.problems import BoTorch, Loop, Naive, ScikitLearn, ours, partitioned, policy, problem
@@ -269,6 +270,8 @@ def main() -> None:
         sys.exit(tuners.main(sys.argv[2:]))
     if sys.argv[1:2] == ["search"]:
         sys.exit(search.main(sys.argv[2:]))
+    if sys.argv[1:2] == ["pools"]:
+        sys.exit(pools.main(sys.argv[2:]))
     if sys.argv[1:2] == ["discrete"]:
         sys.exit(discrete.main(sys.argv[2:]))
     if sys.argv[1:2] == ["in_flight"]:

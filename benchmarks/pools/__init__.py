@@ -1,0 +1,1 @@
+"""Policies on pools beside what others choose from lists of candidates with."""
