@@ -23,6 +23,7 @@ from scalable_bandits.randomness import derived_seed, generator
 from scalable_bandits.spaces import Domain, Indices, Mask, Pool, Space, make_domain
 from scalable_bandits.spaces.domain import CANDIDATES, numbers_all
 from scalable_bandits.spaces.finite import MOST_NUMBERED, counted
+from scalable_bandits.spaces.pool import Available, mask_of
 
 
 class Best(NamedTuple):
@@ -172,6 +173,8 @@ class Policy(AbstractContextManager[Any]):
     _recorder: Recorder | None = attrs.field(default=None, init=False, repr=False)
     # Number of points that the present `ask` is for.
     _batch_size: int = attrs.field(default=1, init=False, repr=False, on_setattr=_UNCHECKED)
+    # Candidates of a pool among which the present `ask` chooses; None for all.
+    _available: Available | None = attrs.field(default=None, init=False, repr=False, on_setattr=_UNCHECKED)
     # Whether the point that `learn` gets was asked for.
     _asked: bool = attrs.field(default=True, init=False, repr=False, on_setattr=_UNCHECKED)
 
@@ -320,8 +323,9 @@ class Policy(AbstractContextManager[Any]):
         return self.domain.values(self._pending.numbers)
 
     def ask(
-        self, n: int | None = None, *, available: ArrayLike | None = None, context: Mapping[int, float] | None = None
-    ) -> Any:
+        self, n: int | None = None, *, available: ArrayLike | Available | None = None,
+        context: Mapping[int, float] | None = None,
+    ) -> Any:  # fmt: skip
         """Choose the next point, or the next `n` points, which stay pending until told.
 
         Parameters
@@ -329,7 +333,8 @@ class Policy(AbstractContextManager[Any]):
         n
             Number of points; one point, without a leading axis, if not given.
         available
-            Candidates X_t that may be chosen: a mask (size,) or their numbers.
+            Candidates X_t that may be chosen: a mask (size,) or their numbers; for a `Pool` a function that returns a
+            mask (k,) of some candidates, given their numbers (k,), which may be called in other processes.
         context
             Fixed coordinates of this round by dimension, counted from 0: ``{1: 0.5}`` chooses among the candidates
             whose second coordinate is 0.5 (contextual bandits, Krause & Ong 2011). For grids and points.
@@ -346,11 +351,13 @@ class Policy(AbstractContextManager[Any]):
         """
         count = 1 if n is None else checks.integer("n", n, 1)
         with self._lock:
-            allowed = self.domain.allowed(available, context)
+            self._available = available if self.space.scanned and callable(available) else None
+            allowed = self.domain.allowed(None if self._available else available, context)  # type: ignore[arg-type]
+            asked_again = allowed if self._available is None else self._available_of_visited(self._available)
             domain, pending, asked, self._batch_size = self.domain, self._pending, [], count
             try:
                 for _ in range(count):
-                    chosen = self._pending.next_reissue(allowed) if self._pending.reissue else None
+                    chosen = self._pending.next_reissue(asked_again) if self._pending.reissue else None
                     if chosen is None:
                         chosen = self.propose(allowed)
                         self._pending = self._pending.added(chosen)
@@ -364,6 +371,8 @@ class Policy(AbstractContextManager[Any]):
                 if self.domain is not domain:
                     self._replace_domain(domain)
                 raise
+            finally:
+                self._available = None
             if n is None:
                 return self.domain.value(asked[0])
             return self.space.gather(self.domain.values(asked))
@@ -391,7 +400,11 @@ class Policy(AbstractContextManager[Any]):
         assert isinstance(self.space, Pool)
         others = np.array(self._pending.excluded, dtype=np.int64) if self._may_repeat else taken
         rng = generator(self.seed, "draws", self.round)
-        return self.space.draw_other(rng, self.domain.points(others)[:, 0].astype(np.int64))
+        return self.space.draw_other(rng, self.domain.points(others)[:, 0].astype(np.int64), self._available)
+
+    def _available_of_visited(self, available: Available) -> Mask:
+        """Return the mask of the numbered candidates of a pool that are available."""
+        return mask_of(available, self.domain.points(np.arange(self.domain.size))[:, 0].astype(np.int64))
 
     def _propose_another(self, allowed: Mask | None) -> int:
         """Return the number of the next point, which is not an excluded one."""

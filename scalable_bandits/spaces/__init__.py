@@ -3,11 +3,11 @@
 from scalable_bandits.spaces.base import Axis as Axis
 from scalable_bandits.spaces.base import FiniteSpace as FiniteSpace
 from scalable_bandits.spaces.base import Indices as Indices
+from scalable_bandits.spaces.base import Mask as Mask
 from scalable_bandits.spaces.base import Space as Space
 from scalable_bandits.spaces.base import availability as availability
 from scalable_bandits.spaces.box import Box as Box
 from scalable_bandits.spaces.domain import Domain as Domain
-from scalable_bandits.spaces.domain import Mask as Mask
 from scalable_bandits.spaces.domain import make_domain as make_domain
 from scalable_bandits.spaces.finite import Arms as Arms
 from scalable_bandits.spaces.finite import Grid as Grid

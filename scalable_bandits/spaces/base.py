@@ -19,6 +19,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.specification import Specification
 
 Indices = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 
 def availability(available: ArrayLike, size: int) -> NDArray[np.bool_]:

@@ -11,14 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.spaces.base import FiniteSpace, Indices, Space, availability
+from scalable_bandits.spaces.base import FiniteSpace, Indices, Mask, Space, availability
 from scalable_bandits.spaces.finite import MOST_NUMBERED, Grid, Points
-
-Mask = NDArray[np.bool_]
 
 MOST_MASKED = 10**8  # largest number of candidates of which there is a mask that no user gave
 CANDIDATES = 1024  # size of the candidate set of a box
@@ -215,7 +213,7 @@ class VisitedDomain(Domain):
         if available is not None:
             allowed = "None on a whole box, and on a grid that is not enumerated; candidates= chooses from a finite set"
             if self.space.scanned:
-                allowed = "None on a pool; a pool of these candidates alone is another one"
+                allowed = "on a pool a function that returns a mask (k,) of candidates, given their numbers (k,)"
             checks.refuse("available", available, allowed)
 
     def without(self, excluded: Sequence[int] | Indices, allowed: Mask | None) -> None:

@@ -24,8 +24,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.spaces.base import SPREAD, Axis, FiniteSpace, Indices, Space
+from scalable_bandits.spaces.base import SPREAD, Axis, FiniteSpace, Indices, Mask, Space
 
+Available = Callable[[Indices], ArrayLike]  # from the numbers (k,) of candidates to a mask (k,)
+MOST_TRIES = 1000  # random candidates that are tried before all that are left are listed
 WORD = 4  # bytes of a word of a fingerprint: as a float64, 32 bits are a whole number without rounding
 
 
@@ -349,21 +351,24 @@ class Pool(Space):
     def spread(self, uniform: Floats) -> Floats:
         return np.minimum(np.floor(uniform * self.size), self.size - 1.0)
 
-    def draw_other(self, rng: np.random.Generator, taken: Indices) -> Floats:
-        """Draw the point (1,) of a candidate uniformly from all but those with numbers (k,), which may repeat."""
-        if 2 * len(taken) >= self.size:
-            left = np.setdiff1d(np.arange(self.size), taken)
-            if not len(left):
-                raise NoCandidateLeft(f"ask: {self.all_taken}")
-            return np.array([float(rng.choice(left))])
-        while (taken == (number := int(rng.integers(self.size)))).any():
-            pass
-        return np.array([float(number)])
+    def draw_other(self, rng: np.random.Generator, taken: Indices, available: Available | None = None) -> Floats:
+        """Draw the point (1,) of a candidate uniformly from the available ones but those with numbers (k,)."""
+        for _ in range(MOST_TRIES if 2 * len(taken) < self.size else 0):
+            number = int(rng.integers(self.size))
+            if not (taken == number).any() and (available is None or mask_of(available, np.array([number]))[0]):
+                return np.array([float(number)])
+        parts = []
+        for chunk in range(self.chunks):
+            numbers = np.setdiff1d(np.arange(*self.bounds(chunk)), taken)
+            parts.append(numbers if available is None else numbers[mask_of(available, numbers)])
+        if not len(left := np.concatenate(parts)):
+            raise NoCandidateLeft(f"ask: {self.all_taken}")
+        return np.array([float(rng.choice(left))])
 
     @property
     def all_taken(self) -> str:
         """Text of an error: there is no candidate to choose."""
-        return f"all {self.size:,} candidates of the pool have been asked for or measured, or have failed"
+        return f"all {self.size:,} candidates of the pool have been asked for or measured, failed, or are not available"
 
     def sample(self, seed: int) -> Floats:
         """Return the points (k, 1) of the first candidates: others would have to be read from as many chunks."""
@@ -373,6 +378,15 @@ class Pool(Space):
         """Raise ValueError: some `count` candidates, whatever the seed, would be a space of another x."""
         allowed = "none for a pool; a part of it as Points(pool.rows(start, stop)) is a space of its own"
         checks.refuse("candidates", count, allowed)
+
+
+def mask_of(available: Available, numbers: Indices) -> Mask:
+    """Return the mask (k,) of the candidates that are available; ValueError if that is none."""
+    found = np.asarray(available(numbers))
+    if found.shape != numbers.shape or found.dtype != np.bool_:
+        given = f"{found.dtype} {found.shape} for {len(numbers)} candidates"
+        checks.refuse("available", given, "a function that returns a mask (k,) of candidates, given their numbers (k,)")
+    return found
 
 
 def coordinates_of(rows: StoredRows) -> Floats:

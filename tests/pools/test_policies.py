@@ -147,8 +147,11 @@ def test_the_refusal_lists_the_policies_that_play_pools(pool):
 def test_what_does_not_fit_a_pool_is_refused(pool, labelled):
     with pytest.raises(ValueError, match="a number on a pool"):
         sb.GPEI(pool, sb.RBF(0.3), prior_mean=lambda x: x[:, 0])
-    with pytest.raises(ValueError, match=r"available: got .*None on a pool"):
+    with pytest.raises(ValueError, match=r"available: got .*on a pool a function that returns a mask"):
         sb.GPEI(pool, sb.RBF(0.3)).ask(available=[1, 2])
+    for wrong in (lambda numbers: numbers, lambda numbers: [True]):
+        with pytest.raises(ValueError, match=r"available: got .*a function that returns a mask \(k,\)"):
+            sb.GPEI(pool, sb.RBF(0.3)).ask(available=wrong)
     with pytest.raises(ValueError, match="engine: got 'dense'; allowed: 'auto' or 'sketched' on a pool"):
         sb.GPEI(pool, sb.RBF(0.3), engine="dense")
     with pytest.raises(ValueError, match="lengthscale: got"):
@@ -181,6 +184,32 @@ def test_the_largest_bound_is_that_of_all_candidates(pool):
         other.tell(POINTS[number], VALUES[number] + 5.0)
     assert policy.model.highest(0.5, (0, 1)) == pytest.approx(other.model.highest(0.5, (0, 1)))
     assert policy.ask() not in (3, 200, 77)
+
+
+def even(numbers):
+    """Mask of the even numbers of one chunk and a half."""
+    return (numbers % 2 == 0) & (numbers < 96)
+
+
+@pytest.mark.parametrize("name", ["GPEI", "GPUCB", "GPTS", "PIMS", "RandomSearch"])
+def test_only_available_candidates_are_asked_for(name, pool):
+    """As if the pool had only these, whose numbers alone decide."""
+    policy = made(name, pool) if name == "RandomSearch" else made(name, pool, sb.RBF(0.3), noise=0.1)
+    policy.tell(np.arange(0, 400, 20), VALUES[::20])
+    unlimited, some = policy.ask(4), policy.ask(8, available=even)
+    assert even(some).all()
+    policy.abandon([*unlimited, *some])
+    np.testing.assert_array_equal(policy.ask(4), unlimited)
+    if name in ("GPEI", "GPUCB"):
+        other = made(name, sb.Points(POINTS), sb.RBF(0.3), noise=0.1)
+        other.tell(POINTS[::20], VALUES[::20])
+        other.ask(4)
+        mask = even(np.arange(400)) & ~np.isin(np.arange(400), [] if policy._may_repeat else np.arange(0, 400, 20))
+        if name == "GPEI":
+            mask[unlimited] = False
+        np.testing.assert_array_equal(POINTS[policy.ask(1, available=even)], other.ask(1, available=mask))
+    with pytest.raises(RuntimeError, match="not available"):
+        policy.ask(available=lambda numbers: numbers < 0)
 
 
 @pytest.mark.parametrize("name", ["GPEI", "GPTS"])

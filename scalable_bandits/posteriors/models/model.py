@@ -35,6 +35,7 @@ from scalable_bandits.posteriors.regression import Regression
 from scalable_bandits.posteriors.rounds import Columns
 from scalable_bandits.posteriors.state import State, StateEntry, Stateful, member, part
 from scalable_bandits.spaces import Domain, Indices, Mask
+from scalable_bandits.spaces.pool import Available
 
 MakeEngine = Callable[[Kernel, Floats, Floats], Engine]  # arguments: kernel, candidates (n, d), prior means (n,)
 NO_POINTS = np.empty(0, dtype=np.int64)
@@ -61,6 +62,7 @@ class Query(NamedTuple):
     draws: Draws | None = None  # values drawn at pending points; a point without one has its posterior mean
     measured: bool = False  # whether the point will be measured: then `settled` points are left out
     excluded: Sequence[int] = ()  # numbers of the last of the pending candidates, whose evaluation has failed
+    available: Available | None = None  # mask of a pool's candidates to choose from, by number; None for all
 
 
 class Candidates:

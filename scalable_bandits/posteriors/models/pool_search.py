@@ -17,7 +17,7 @@ from scalable_bandits.posteriors.engine import Acquisition, Engine, choose
 from scalable_bandits.posteriors.models.model import Candidates, LazyModel, Model, Query
 from scalable_bandits.posteriors.placement import Executor
 from scalable_bandits.posteriors.pool.chunks import GrowingIndex
-from scalable_bandits.posteriors.pool.draws import Choices, Levels, Paths
+from scalable_bandits.posteriors.pool.draws import Choices, Paths
 from scalable_bandits.posteriors.pool.queue import Queue
 from scalable_bandits.spaces import Domain, Indices, Pool
 from scalable_bandits.spaces.pool import NoCandidateLeft
@@ -98,12 +98,19 @@ class PoolSearch(Candidates):
         asked = query.pending[: len(query.pending) - len(failed)] if failed else query.pending
         pending = self._numbers(model, [*failed, *asked])
         queue, new = self._queue, None
-        if queue is not None and queue.posterior is posterior:
+        if queue is not None and queue.posterior is posterior and queue.available is query.available:
             new = queue.extends(pending)
         if queue is None or new is None:
             numbers, noise = np.array(self._settled(model, asked), dtype=np.int64), model.regularization
             queue = Queue(
-                self._pool, cast(Surface, posterior), noise, self._executor, numbers, self._repeats, query.salt
+                self._pool,
+                cast(Surface, posterior),
+                noise,
+                self._executor,
+                numbers,
+                self._repeats,
+                query.salt,
+                query.available,
             )
             self._queue, new = queue, pending
         if new:
@@ -132,15 +139,16 @@ class PoolSearch(Candidates):
         engine = cast(BoxEngine, model.engine)
         posterior = engine.surface()
         held = self._choices
-        if not held or held[0].posterior is not posterior or rounds[0] not in held[0].rounds:
+        same = held and held[0].posterior is posterior and held[-1].available is query.available
+        if not (same and rounds[0] in held[0].rounds):
             noise = engine.noise_variances
             given = self._pool, posterior, self._executor, query.salt, rounds
-            self._choices = [Choices(*given, lambda some: paths(posterior, noise, some))]
+            drawn = Choices(
+                *given, lambda some: paths(posterior, noise, some), None if improvement else query.available
+            )
+            self._choices = [drawn]
             if improvement:
-                highest = self._choices[0].choose
-                self._choices.append(
-                    Choices(*given, lambda some: Levels(np.array([highest(i, set())[1] for i in some])))
-                )
+                self._choices.append(Choices(*given, drawn.highest, query.available))
         asked = query.pending[: len(query.pending) - len(query.excluded)]
         taken = {*self._settled(model, asked), *self._numbers(model, query.excluded)}
         if not self._repeats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -11,8 +11,8 @@ from scalable_bandits.posteriors import _numba_choice as numba_choice
 from scalable_bandits.posteriors.blas import one_thread
 from scalable_bandits.posteriors.box.surface import Surface
 from scalable_bandits.posteriors.pool.pending_given import PendingGiven
-from scalable_bandits.spaces import Indices, Pool
-from scalable_bandits.spaces.pool import StoredRows, coordinates_of
+from scalable_bandits.spaces import Indices, Mask, Pool
+from scalable_bandits.spaces.pool import Available, StoredRows, coordinates_of, mask_of
 
 BLOCK_BYTES = 2**24  # memory of the covariances of the candidates that are scored together
 LARGEST_BLOCK, LEAST_BLOCK = 4096, 64
@@ -49,6 +49,7 @@ class Question(NamedTuple):
     taken: Indices  # numbers of candidates that are left out, ascending
     keep: int  # number of candidates that are returned
     salt: int  # seed of the hash that breaks ties
+    available: Available | None = None  # mask of the candidates to choose from; None for all
 
 
 class BestOfChunk(NamedTuple):
@@ -73,13 +74,13 @@ def best_of_chunk(question: Question, chunk: int) -> BestOfChunk:
     chunk
         Number of the chunk.
     """
-    pool, index, taken = question.pool, question.acquisition, question.taken
+    pool, index = question.pool, question.acquisition
     start, stop = pool.bounds(chunk)
     raw = pool.raw(start, stop)
     with one_thread:
         mean, variance = outlined(question.posterior, raw, stop - start, index.of_mean)
         score = np.array(index(mean, variance))  # a copy: an index of the mean alone may be the array of the means
-        score[taken[np.searchsorted(taken, start) : np.searchsorted(taken, stop)] - start] = -np.inf
+        score[~allowed_of(question, chunk)] = -np.inf
         numbers, scored = np.arange(start, stop), np.flatnonzero(score > -np.inf)
         bounded = len(question.posterior.points) > 0 or question.given is not None
         if bounded and not index.of_mean:
@@ -95,6 +96,17 @@ def best_of_chunk(question: Question, chunk: int) -> BestOfChunk:
     rows = coordinates_of(raw.part(kept))
     smallest = int(hashes.min()) if len(tied) else 0
     return BestOfChunk(numbers[kept], mean[kept], variance[kept], rows, rest, rest_std, smallest)
+
+
+def allowed_of(question: Any, chunk: int) -> Mask:
+    """Return the mask of a chunk's candidates that are available, and not left out."""
+    (start, stop), taken = question.pool.bounds(chunk), question.taken
+    numbers = np.arange(start, stop)
+    allowed = np.ones(len(numbers), dtype=np.bool_)
+    if question.available is not None:
+        allowed &= mask_of(question.available, numbers)
+    allowed[taken[np.searchsorted(taken, start) : np.searchsorted(taken, stop)] - start] = False
+    return allowed
 
 
 def outlined(posterior: Surface, raw: StoredRows, count: int, mean_alone: bool = False) -> tuple[Floats, Floats]:

@@ -24,11 +24,12 @@ from scalable_bandits.posteriors.blas import one_thread
 from scalable_bandits.posteriors.box.surface import Surface
 from scalable_bandits.posteriors.placement import Executor
 from scalable_bandits.posteriors.pool import _numba_pool as numba_pool
+from scalable_bandits.posteriors.pool.chunks import allowed_of
 from scalable_bandits.posteriors.pool.features import UnitFeatures
 from scalable_bandits.posteriors.regression import covariances
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Indices, Pool
-from scalable_bandits.spaces.pool import coordinates_of
+from scalable_bandits.spaces.pool import Available, coordinates_of
 
 AT_ONCE = 1024  # draws of a pass
 HELD = 2**23  # values of all draws and chunks that are returned by a pass
@@ -71,6 +72,7 @@ class DrawsQuestion(NamedTuple):
     taken: Indices  # numbers of candidates that are left out, ascending
     keep: int
     salt: int  # seed of the hash that breaks ties
+    available: Available | None = None  # mask of the candidates to choose from; None for all
 
 
 class Largest(NamedTuple):
@@ -108,11 +110,9 @@ def drawn_paths(
 
 def largest_of_chunk(question: DrawsQuestion, chunk: int) -> Largest:
     """Return the best candidates of a chunk for each draw."""
-    pool, scores, taken = question.pool, question.scores, question.taken
+    pool, scores = question.pool, question.scores
     start, stop = pool.bounds(chunk)
-    raw, numbers = pool.raw(start, stop), np.arange(start, stop)
-    allowed = np.ones(stop - start, dtype=np.bool_)
-    allowed[taken[np.searchsorted(taken, start) : np.searchsorted(taken, stop)] - start] = False
+    raw, numbers, allowed = pool.raw(start, stop), np.arange(start, stop), allowed_of(question, chunk)
     count = len(scores.values) if isinstance(scores, Levels) else scores.weights.shape[1]
     features = 0 if isinstance(scores, Levels) else len(scores.weights)
     block = max(BLOCK_BYTES // (8 * (len(question.posterior.points) + features + 2 * count)), 64)
@@ -146,12 +146,12 @@ class Choices:
         Numbers of the rounds.
     scores
         Function of the numbers (k,) of some of the rounds that returns their scores.
+    available
+        Function that returns the mask (k,) of the candidates to choose from, given numbers (k,); None for all.
 
     Attributes
     ----------
-    posterior : Surface
-        As given.
-    rounds : range
+    posterior, rounds, available
         As given.
     passes : int
         Number of passes over the pool.
@@ -159,9 +159,9 @@ class Choices:
 
     def __init__(
         self, pool: Pool, posterior: Surface, executor: Executor, salt: int, rounds: range,
-        scores: Callable[[Indices], Paths | Levels],
+        scores: Callable[[Indices], Paths | Levels], available: Available | None = None,
     ):  # fmt: skip
-        self.posterior, self.rounds, self.passes = posterior, rounds, 0
+        self.posterior, self.rounds, self.available, self.passes = posterior, rounds, available, 0
         self._pool, self._executor, self._salt, self._scores = pool, executor, salt, scores
         self._found: dict[int, tuple[Floats, Indices]] = {}  # values and numbers (r,) of candidates, by round
 
@@ -171,6 +171,10 @@ class Choices:
             self._pass(number, taken)
             found = self._best(number, taken)
         return (-1, -np.inf) if found is None else found
+
+    def highest(self, rounds: Indices) -> Levels:
+        """Return the largest values of all candidates in some of the rounds."""
+        return Levels(np.array([self.choose(number, set())[1] for number in rounds.tolist()]))
 
     def _best(self, number: int, taken: set[int]) -> tuple[int, float] | None:
         if number not in self._found:
@@ -187,7 +191,9 @@ class Choices:
         rounds = np.array([i for i in later if self._best(i, taken) is None][:AT_ONCE])
         keep = min(max(HELD // (self._pool.chunks * len(rounds)), LEAST_KEPT), MOST_KEPT)
         left_out = np.array(sorted(taken), dtype=np.int64)
-        question = DrawsQuestion(self._pool, self.posterior, self._scores(rounds), left_out, keep, self._salt)
+        question = DrawsQuestion(
+            self._pool, self.posterior, self._scores(rounds), left_out, keep, self._salt, self.available
+        )
         best = _none(len(rounds), keep)
         for found in self._executor.each(largest_of_chunk, question, range(self._pool.chunks)):
             numba_pool.merge_largest(found.values, found.numbers, np.uint64(self._salt), *best)

@@ -27,6 +27,7 @@ from scalable_bandits.posteriors.placement import Executor
 from scalable_bandits.posteriors.pool.chunks import BestOfChunk, GrowingIndex, Question, best_of_chunk
 from scalable_bandits.posteriors.pool.pending_given import PendingGiven
 from scalable_bandits.spaces import Indices, Pool
+from scalable_bandits.spaces.pool import Available
 
 HELD = 2**19  # candidates of all chunks that a queue holds
 LEAST_KEPT, MOST_KEPT = 16, 2048  # candidates of a chunk that it holds
@@ -55,6 +56,8 @@ class Queue:
         Whether a pending candidate may be chosen again.
     salt
         Seed of the hash that breaks ties.
+    available
+        Function that returns the mask (k,) of the candidates to choose from, given numbers (k,); None for all.
 
     Attributes
     ----------
@@ -64,9 +67,9 @@ class Queue:
 
     def __init__(
         self, pool: Pool, posterior: Surface, noise_variance: float, executor: Executor, taken: Indices, repeats: bool,
-        salt: int,
+        salt: int, available: Available | None = None,
     ):  # fmt: skip
-        self.posterior, self.pending, self.scored = posterior, list[int](), 0
+        self.posterior, self.available, self.pending, self.scored = posterior, available, list[int](), 0
         self._pool, self._executor, self._repeats, self._salt = pool, executor, repeats, salt
         self._taken = set(taken.tolist())
         self._given = PendingGiven(posterior, noise_variance)
@@ -176,7 +179,7 @@ class Queue:
         taken = np.array(sorted(self._taken), dtype=np.int64)
         given = self._given if self._given.count and not index.of_mean else None
         keep = self._keep if given is None else min(self._keep, MOST_GIVEN)
-        question = Question(self._pool, self.posterior, given, index, taken, keep, self._salt)
+        question = Question(self._pool, self.posterior, given, index, taken, keep, self._salt, self.available)
         found: list[BestOfChunk] = self._executor.each(best_of_chunk, question, again.tolist())
         self.scored += len(again)
         others, count = ~np.isin(self._chunks, again), self._given.count
