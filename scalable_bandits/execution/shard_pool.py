@@ -480,15 +480,18 @@ class ClusterExecutor:
         """Return shards; see `placement.Executor`."""
         return ShardPool(self, source, count, name)
 
-    def each(self, function: Callable[[Any, int], Returned], shared: Any, numbers: Sequence[int]) -> list[Returned]:
+    def each(
+        self, function: Callable[[Any, int], Returned], shared: Any, numbers: Sequence[int], done: Callable[[], object]
+    ) -> list[Returned]:
         """Return the values of a function, one task each; see `placement.Executor`."""
         client, name = self.client, f"{function.__name__}-{uuid.uuid4().hex}"
         # As a task, whose value Dask makes again where its worker is lost; not scattered, which is lost for good.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 GB"}):
             held = client.submit(pickle.loads, packed(shared), key=f"shared-{name}", pure=False)
-        found: list[Returned] = client.gather(
-            [client.submit(function, held, number, key=f"{name}-{number}", pure=False) for number in numbers]
-        )
+        futures = [client.submit(function, held, number, key=f"{name}-{number}", pure=False) for number in numbers]
+        for future in futures:
+            future.add_done_callback(lambda _: done())
+        found: list[Returned] = client.gather(futures)
         return found
 
     def close(self) -> None:

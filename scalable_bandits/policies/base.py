@@ -313,6 +313,11 @@ class Policy(AbstractContextManager[Any]):
         return self.rounds + len(self._pending.numbers) + 1
 
     @property
+    def activity(self) -> str:
+        """Text of what takes long in the present choice, such as the chunks of a pool; for a progress bar."""
+        return ""
+
+    @property
     def pending_points(self) -> PendingPoints:
         """Pending points by number."""
         return self._pending
@@ -353,7 +358,9 @@ class Policy(AbstractContextManager[Any]):
         with self._lock:
             self._available = available if self.space.scanned and callable(available) else None
             allowed = self.domain.allowed(None if self._available else available, context)  # type: ignore[arg-type]
-            asked_again = allowed if self._available is None else self._available_of_visited(self._available)
+            asked_again = allowed
+            if self._available is not None and self._pending.reissue:
+                asked_again = self._available_of_visited(self._available)
             domain, pending, asked, self._batch_size = self.domain, self._pending, [], count
             try:
                 for _ in range(count):

@@ -354,6 +354,10 @@ class GaussianProcessPolicy(Policy):
     def _bounds(self, points: Floats, deviations: float) -> tuple[Floats, Floats]:
         return self.model.bounds(self.space.encode(points), deviations)
 
+    @property
+    def activity(self) -> str:
+        return self.model.search.activity
+
     # ---- the algorithm
 
     def width_formula(self) -> Width | None:

@@ -137,7 +137,9 @@ class Executor(Protocol):
             Name of the shards, for a dashboard.
         """
 
-    def each(self, function: Callable[[Any, int], Returned], shared: Any, numbers: Sequence[int]) -> list[Returned]:
+    def each(
+        self, function: Callable[[Any, int], Returned], shared: Any, numbers: Sequence[int], done: Callable[[], object]
+    ) -> list[Returned]:
         """Return `function(shared, number)` for each number, in their order; the function has no state.
 
         Parameters
@@ -148,6 +150,8 @@ class Executor(Protocol):
             First argument of all calls, which a worker gets once.
         numbers
             Second arguments (k,).
+        done
+            Function that is called when a value is there, perhaps in another thread.
         """
 
     def close(self) -> None:
@@ -178,11 +182,17 @@ class InProcess:
         """Return shards; see `Executor`."""
         return Shards(source, count, self._threads)
 
-    def each(self, function: Callable[[Any, int], Returned], shared: Any, numbers: Sequence[int]) -> list[Returned]:
+    def each(
+        self, function: Callable[[Any, int], Returned], shared: Any, numbers: Sequence[int], done: Callable[[], object]
+    ) -> list[Returned]:
         """Return the values of a function; see `Executor`."""
 
         def values(first: int, stop: int) -> list[Returned]:
-            return [function(shared, number) for number in numbers[first:stop]]
+            found = []
+            for number in numbers[first:stop]:
+                found.append(function(shared, number))
+                done()
+            return found
 
         return [value for run in self._threads.each(values, 0, len(numbers)) for value in run]
 

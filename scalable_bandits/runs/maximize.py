@@ -345,6 +345,7 @@ class Tuning:
     def _words(self, loop: Evaluating) -> str:
         """Return what the progress bar says of the evaluations."""
         words = [f"{loop.in_flight} in flight"] if loop.in_flight else []
+        words += [self.policy.activity] if self.policy.activity else []
         return ", ".join(words if self._best is None else [*words, f"best {self._best.y:.6g}"])
 
     def _count(self, ticket: Ticket) -> None:

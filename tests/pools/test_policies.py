@@ -236,3 +236,24 @@ def test_workers_find_the_same_also_when_one_is_killed(labelled):
         assert found + played(policy, 2) == alone
         with made("GPTS", labelled, kernel, noise=0.1, on=client) as drawing:
             assert played(drawing, 2) == played(made("GPTS", labelled, kernel, noise=0.1), 2)
+
+
+def test_points_that_are_asked_for_again_are_available_too(pool):
+    policy = made("GPEI", pool, sb.RBF(0.3))
+    asked = policy.ask(6).tolist()
+    policy._restore_pending(policy.pending_points.numbers)  # as after a crash
+    again = policy.ask(5, available=lambda numbers: numbers != asked[1])
+    assert again.tolist() == [number for number in asked if number != asked[1]]
+    assert policy.ask() == asked[1]
+
+
+def test_a_pass_says_how_far_it_is(pool):
+    policy, seen = made("MeanOnly", pool, sb.RBF(0.3)), []
+
+    def everything(numbers):
+        seen.append(policy.activity)
+        return np.ones(len(numbers), dtype=bool)
+
+    policy.ask(available=everything)
+    assert seen == [f"chunk {i} of 7" for i in range(7)]
+    assert policy.activity == ""

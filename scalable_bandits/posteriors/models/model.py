@@ -93,6 +93,11 @@ class Candidates:
         """Draw values at pending points by a key."""
         return drawn(model.engine, pending, *model.pending_covariance(pending), key)
 
+    @property
+    def activity(self) -> str:
+        """Text of what takes long at present, for a progress bar."""
+        return ""
+
     def describe(self, domain: Domain) -> str:
         """Say where the largest index is looked for."""
         return f"computed at each of {domain.choosable:,} candidates"

@@ -16,7 +16,7 @@ from scalable_bandits.posteriors.box.surface import Surface, constant_mean
 from scalable_bandits.posteriors.engine import Acquisition, Engine, choose
 from scalable_bandits.posteriors.models.model import Candidates, LazyModel, Model, Query
 from scalable_bandits.posteriors.placement import Executor
-from scalable_bandits.posteriors.pool.chunks import GrowingIndex
+from scalable_bandits.posteriors.pool.chunks import GrowingIndex, Passes
 from scalable_bandits.posteriors.pool.draws import Choices, Paths
 from scalable_bandits.posteriors.pool.queue import Queue
 from scalable_bandits.spaces import Domain, Indices, Pool
@@ -41,7 +41,7 @@ class PoolSearch(Candidates):
     """
 
     def __init__(self, pool: Pool, executor: Executor, repeats: bool, sketch: Sketch | None = None):
-        self._pool, self._executor, self._repeats, self._sketch = pool, executor, repeats, sketch
+        self._pool, self._passes, self._repeats, self._sketch = pool, Passes(executor), repeats, sketch
         self._queue: Queue | None = None  # of the present observations
         self._choices: list[Choices] = []  # by sample paths, of the present observations
         self._means: tuple[Surface, dict[int, float]] | None = None  # posterior means of numbered points
@@ -68,6 +68,11 @@ class PoolSearch(Candidates):
     def describe(self, domain: Domain) -> str:
         return f"computed at each of {self._pool.size:,} candidates, chunk by chunk"
 
+    @property
+    def activity(self) -> str:
+        passes = self._passes
+        return f"chunk {passes.done:,} of {passes.total:,}" if passes.total else ""
+
     def argmax(self, model: Model, index: Acquisition, query: Query) -> tuple[Any, float]:
         """Return the point (1,) of largest index, and that index; given a mask of numbered points, one of these."""
         if query.allowed is not None:
@@ -86,7 +91,7 @@ class PoolSearch(Candidates):
     def _of_all(self, model: Model, query: Query) -> Queue:
         """Return a queue of all candidates, also of those that are not worth another measurement."""
         posterior, none = cast(Surface, cast(QueriedEngine, model.engine).surface()), np.empty(0, dtype=np.int64)
-        queue = Queue(self._pool, posterior, model.regularization, self._executor, none, True, query.salt)
+        queue = Queue(self._pool, posterior, model.regularization, self._passes, none, True, query.salt)
         numbers = self._numbers(model, query.pending)
         queue.add(numbers, self._pool.encode(np.array(numbers, dtype=np.float64)[:, None]))
         return queue
@@ -106,7 +111,7 @@ class PoolSearch(Candidates):
                 self._pool,
                 cast(Surface, posterior),
                 noise,
-                self._executor,
+                self._passes,
                 numbers,
                 self._repeats,
                 query.salt,
@@ -142,7 +147,7 @@ class PoolSearch(Candidates):
         same = held and held[0].posterior is posterior and held[-1].available is query.available
         if not (same and rounds[0] in held[0].rounds):
             noise = engine.noise_variances
-            given = self._pool, posterior, self._executor, query.salt, rounds
+            given = self._pool, posterior, self._passes, query.salt, rounds
             drawn = Choices(
                 *given, lambda some: paths(posterior, noise, some), None if improvement else query.available
             )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -10,13 +12,47 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors import _numba_choice as numba_choice
 from scalable_bandits.posteriors.blas import one_thread
 from scalable_bandits.posteriors.box.surface import Surface
+from scalable_bandits.posteriors.placement import Executor
 from scalable_bandits.posteriors.pool.pending_given import PendingGiven
 from scalable_bandits.spaces import Indices, Mask, Pool
 from scalable_bandits.spaces.pool import Available, StoredRows, coordinates_of, mask_of
 
+Scored = TypeVar("Scored")
 BLOCK_BYTES = 2**24  # memory of the covariances of the candidates that are scored together
 LARGEST_BLOCK, LEAST_BLOCK = 4096, 64
 TOGETHER = 256  # candidates whose variances are computed together, given pending points
+
+
+class Passes:
+    """Passes over chunks of a pool, of which the present one is counted.
+
+    Parameters
+    ----------
+    executor
+        Executor that scores the chunks.
+
+    Attributes
+    ----------
+    total : int
+        Number of chunks of the present pass; 0 between two passes.
+    done : int
+        Number of them that are scored.
+    """
+
+    def __init__(self, executor: Executor):
+        self._executor, self.total, self.done = executor, 0, 0
+
+    def each(self, function: Callable[[Any, int], Scored], question: Any, chunks: Sequence[int]) -> list[Scored]:
+        """Return what a function of a question and of a chunk's number returns for each chunk."""
+        count, self.done, self.total = itertools.count(1), 0, len(chunks)
+
+        def done() -> None:
+            self.done = next(count)
+
+        try:
+            return self._executor.each(function, question, chunks, done)
+        finally:
+            self.total = 0
 
 
 class GrowingIndex(Protocol):

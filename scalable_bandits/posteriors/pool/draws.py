@@ -22,9 +22,8 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.acquisition import improvement_score
 from scalable_bandits.posteriors.blas import one_thread
 from scalable_bandits.posteriors.box.surface import Surface
-from scalable_bandits.posteriors.placement import Executor
 from scalable_bandits.posteriors.pool import _numba_pool as numba_pool
-from scalable_bandits.posteriors.pool.chunks import allowed_of
+from scalable_bandits.posteriors.pool.chunks import Passes, allowed_of
 from scalable_bandits.posteriors.pool.features import UnitFeatures
 from scalable_bandits.posteriors.regression import covariances
 from scalable_bandits.randomness import generator
@@ -138,8 +137,8 @@ class Choices:
         Pool of the candidates.
     posterior
         Posterior given the observations.
-    executor
-        Executor that scores the chunks.
+    passes
+        What scores the chunks.
     salt
         Seed of the hash that breaks ties.
     rounds
@@ -158,11 +157,11 @@ class Choices:
     """
 
     def __init__(
-        self, pool: Pool, posterior: Surface, executor: Executor, salt: int, rounds: range,
+        self, pool: Pool, posterior: Surface, passes: Passes, salt: int, rounds: range,
         scores: Callable[[Indices], Paths | Levels], available: Available | None = None,
     ):  # fmt: skip
         self.posterior, self.rounds, self.available, self.passes = posterior, rounds, available, 0
-        self._pool, self._executor, self._salt, self._scores = pool, executor, salt, scores
+        self._pool, self._passes, self._salt, self._scores = pool, passes, salt, scores
         self._found: dict[int, tuple[Floats, Indices]] = {}  # values and numbers (r,) of candidates, by round
 
     def choose(self, number: int, taken: set[int]) -> tuple[int, float]:
@@ -195,7 +194,7 @@ class Choices:
             self._pool, self.posterior, self._scores(rounds), left_out, keep, self._salt, self.available
         )
         best = _none(len(rounds), keep)
-        for found in self._executor.each(largest_of_chunk, question, range(self._pool.chunks)):
+        for found in self._passes.each(largest_of_chunk, question, range(self._pool.chunks)):
             numba_pool.merge_largest(found.values, found.numbers, np.uint64(self._salt), *best)
         self.passes += 1
         self._found.update((i, (best.values[k], best.numbers[k])) for k, i in enumerate(rounds.tolist()))

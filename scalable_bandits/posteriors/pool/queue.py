@@ -23,8 +23,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors import _numba_choice as numba_choice
 from scalable_bandits.posteriors.box.surface import Surface
 from scalable_bandits.posteriors.engine import choose
-from scalable_bandits.posteriors.placement import Executor
-from scalable_bandits.posteriors.pool.chunks import BestOfChunk, GrowingIndex, Question, best_of_chunk
+from scalable_bandits.posteriors.pool.chunks import BestOfChunk, GrowingIndex, Passes, Question, best_of_chunk
 from scalable_bandits.posteriors.pool.pending_given import PendingGiven
 from scalable_bandits.spaces import Indices, Pool
 from scalable_bandits.spaces.pool import Available
@@ -48,8 +47,8 @@ class Queue:
         Posterior given the observations.
     noise_variance
         Noise variance of a pending point, in squared units of the engine's y.
-    executor
-        Executor that scores the chunks.
+    passes
+        What scores the chunks.
     taken
         Numbers (k,) of candidates that are not chosen.
     repeats
@@ -66,11 +65,11 @@ class Queue:
     """
 
     def __init__(
-        self, pool: Pool, posterior: Surface, noise_variance: float, executor: Executor, taken: Indices, repeats: bool,
+        self, pool: Pool, posterior: Surface, noise_variance: float, passes: Passes, taken: Indices, repeats: bool,
         salt: int, available: Available | None = None,
     ):  # fmt: skip
         self.posterior, self.available, self.pending, self.scored = posterior, available, list[int](), 0
-        self._pool, self._executor, self._repeats, self._salt = pool, executor, repeats, salt
+        self._pool, self._passes, self._repeats, self._salt = pool, passes, repeats, salt
         self._taken = set(taken.tolist())
         self._given = PendingGiven(posterior, noise_variance)
         self._index: GrowingIndex | None = None  # of the bounds
@@ -180,7 +179,7 @@ class Queue:
         given = self._given if self._given.count and not index.of_mean else None
         keep = self._keep if given is None else min(self._keep, MOST_GIVEN)
         question = Question(self._pool, self.posterior, given, index, taken, keep, self._salt, self.available)
-        found: list[BestOfChunk] = self._executor.each(best_of_chunk, question, again.tolist())
+        found: list[BestOfChunk] = self._passes.each(best_of_chunk, question, again.tolist())
         self.scored += len(again)
         others, count = ~np.isin(self._chunks, again), self._given.count
         new = sum(len(best.numbers) for best in found)
