@@ -241,7 +241,7 @@ def test_workers_find_the_same_also_when_one_is_killed(labelled):
 def test_points_that_are_asked_for_again_are_available_too(pool):
     policy = made("GPEI", pool, sb.RBF(0.3))
     asked = policy.ask(6).tolist()
-    policy._restore_pending(policy.pending_points.numbers)  # as after a crash
+    policy._restore_pending(policy.pending_points.numbers, reissue=True)  # as after a crash
     again = policy.ask(5, available=lambda numbers: numbers != asked[1])
     assert again.tolist() == [number for number in asked if number != asked[1]]
     assert policy.ask() == asked[1]
