@@ -6,8 +6,10 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from scalable_bandits import checks
-from scalable_bandits.policies import GPEI, Policy
+from scalable_bandits.policies import GPUCB, Policy
 from scalable_bandits.posteriors.placement import threads_of
 from scalable_bandits.runs.evaluations import EvaluationPlan
 from scalable_bandits.runs.maximize import Tuning
@@ -36,7 +38,8 @@ def screen(
     function
         Function of a candidate, its label or where there are none its number, that returns a number in units of y.
     pool_or_policy
-        Pool, for the default policy: `GPEI` without a kernel. Or a fresh policy on one.
+        Pool, for the default policy: `GPUCB` without a kernel, which measures each candidate once unless the pool has
+        ``repeats=True``. Or a fresh policy on one.
     budget
         Number of candidates that are measured; with a store, that of its run in all.
     batch
@@ -85,7 +88,8 @@ def screen(
             policy = pool_or_policy
         else:
             scoring = executor if executor is on else _address(executor)  # the client ends before the policy
-            policy = GPEI(pool_or_policy, seed=checks.integer("seed", seed, 0), minimize=flag, on=scoring)
+            once = attrs.evolve(pool_or_policy, repeats=bool(pool_or_policy.repeats))
+            policy = GPUCB(once, seed=checks.integer("seed", seed, 0), minimize=flag, on=scoring)
         if not policy.space.scanned:
             checks.refuse("pool_or_policy", pool_or_policy, "a policy on a pool; minimize and maximize play others")
         if plan.budget > (size := policy.space.size or 0) and not policy._may_repeat:

@@ -42,7 +42,7 @@ def choices(found):
 
 def test_is_the_loop_of_ask_and_tell(pool):
     found = sb.screen(VALUES.__getitem__, pool, 50, batch=20)
-    policy, expected = sb.GPEI(pool), []
+    policy, expected = sb.GPUCB(sb.Pool(pool.path, repeats=False)), []
     for count in (20, 20, 10):
         labels = policy.ask(count)
         policy.tell(labels, [VALUES[label] for label in labels])
