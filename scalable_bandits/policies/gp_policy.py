@@ -405,7 +405,8 @@ class GaussianProcessPolicy(Policy):
     def _next_query(self, allowed: Mask | None, draws: Draws | None = None) -> Query:
         """Return the query for the next point, which will be measured."""
         pending, failed = self._pending.numbers, self._pending.excluded
-        return Query(self._salt, (self.seed, self.round), allowed, pending, draws, True, failed, self._available)
+        key, batch = (self.seed, self.round), self._batch_size
+        return Query(self._salt, key, allowed, pending, draws, True, failed, batch, self._available)
 
     def _refinement(self) -> Floats | None:
         """Return the next point (d,) of a search around the best one, of a policy that has such a search; else None."""

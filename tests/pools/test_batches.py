@@ -12,6 +12,7 @@ from naive.gp import GP
 from naive.policies import Bandit
 
 import scalable_bandits as sb
+from scalable_bandits.posteriors.box.surface import INFORMATIVE, Surface, constant_mean
 from scalable_bandits.posteriors.pool import queue
 from scalable_bandits.randomness import derived_seed
 
@@ -118,3 +119,20 @@ def check_batches(name, data, folder, monkeypatch):
         if loop.pending and draw(st.booleans()):
             policy.abandon(loop.pending[-1])
             loop.pending.pop()
+
+
+@given(seed=st.integers(0, 2**32), count=st.integers(1, 20))
+@settings(max_examples=25)
+def test_an_outline_bounds_the_variance_and_of_few_observations_is_exact(seed, count):
+    """Of points that are equal too, and with noise as small as rounding errors."""
+    rng = np.random.default_rng(seed)
+    x, kernel = rng.integers(0, 6, (count, 2)) / 5.0, 1.5 * sb.RBF(0.5)
+    noise = 10.0 ** rng.uniform(-6, 0)
+    factor = np.linalg.cholesky(kernel.block(x) + noise * np.eye(count))
+    surface = Surface(kernel, x, factor, rng.standard_normal(count), constant_mean(0.3))
+    z = np.concatenate([rng.random((30, 2)), x])
+    (mean, variance), (same, bound) = surface.predict(z), surface.outline(z)
+    np.testing.assert_allclose(same, mean, rtol=1e-9, atol=1e-9)
+    assert (bound >= variance - 1e-8).all()
+    if count <= INFORMATIVE:
+        np.testing.assert_allclose(bound, variance, atol=1e-6)

@@ -12,8 +12,10 @@ from scipy.linalg.lapack import dtrtri
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
+from scalable_bandits.posteriors.box import _numba_outline as numba_outline
 from scalable_bandits.posteriors.regression import covariances
 
+INFORMATIVE = 8  # observations given which variances are bounded
 FEW_COLUMNS = 3  # up to so many, dtrmv by column is faster than dtrmm, which copies the triangle: threefold for one
 
 
@@ -129,7 +131,7 @@ class Surface:
         self._factor = factor
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_shrinkage": self._shrinkage, "_factor": np.empty((0, 0))}  # half as much for workers
+        return {**vars(self), "_observed": self._observed, "_factor": np.empty((0, 0))}
 
     def predict(self, x: Floats) -> tuple[Floats, Floats]:
         """Return posterior mean and variance at points x (k, d): two (k,) arrays."""
@@ -142,7 +144,7 @@ class Surface:
         return mean + covariances(self.kernel, x, self.points) @ self.weights if len(self.points) else mean
 
     def outline(self, x: Floats) -> tuple[Floats, Floats]:
-        """Return the mean (k,) at points x (k, d), and variances (k,) given the most informative point alone.
+        """Return the mean (k,) at points x (k, d), and variances (k,) given the most informative points alone.
 
         These are bounds on the variances, since further observations lower them. They take O(m) a point, not O(m^2).
         """
@@ -151,14 +153,13 @@ class Surface:
             return mean, variance
         cross = covariances(self.kernel, x, self.points)
         mean = mean + cross @ self.weights
-        cross *= self._shrinkage
-        np.square(cross, out=cross)
-        return mean, np.maximum(variance - cross.max(axis=1), 0.0)
+        numba_outline.fall_by_few(cross, self._observed, min(INFORMATIVE, len(self.points)), variance)
+        return mean, np.maximum(variance, 0.0)
 
     @functools.cached_property
-    def _shrinkage(self) -> Floats:
-        """One over the standard deviations (m,) of the observations under the prior, noise included."""
-        return np.asarray(1.0 / np.linalg.norm(self._factor, axis=1))
+    def _observed(self) -> Floats:
+        """Prior covariance (m, m) of the observations, noise included."""
+        return np.ascontiguousarray(self._factor @ self._factor.T)
 
     def summand(self, kernel: Kernel, dimensions: tuple[int, ...]) -> Surface:
         """Return the posterior of one summand of f, a function of some dimensions with a kernel of these and mean 0."""

@@ -62,6 +62,7 @@ class Query(NamedTuple):
     draws: Draws | None = None  # values drawn at pending points; a point without one has its posterior mean
     measured: bool = False  # whether the point will be measured: then `settled` points are left out
     excluded: Sequence[int] = ()  # numbers of the last of the pending candidates, whose evaluation has failed
+    batch: int = 1  # number of points that are asked for together
     available: Available | None = None  # mask of a pool's candidates to choose from, by number; None for all
 
 

@@ -106,17 +106,9 @@ class PoolSearch(Candidates):
         if queue is not None and queue.posterior is posterior and queue.available is query.available:
             new = queue.extends(pending)
         if queue is None or new is None:
-            numbers, noise = np.array(self._settled(model, asked), dtype=np.int64), model.regularization
-            queue = Queue(
-                self._pool,
-                cast(Surface, posterior),
-                noise,
-                self._passes,
-                numbers,
-                self._repeats,
-                query.salt,
-                query.available,
-            )
+            settled, given = np.array(self._settled(model, asked), dtype=np.int64), cast(Surface, posterior)
+            parts = self._pool, given, model.regularization, self._passes, settled, self._repeats, query.salt
+            queue = Queue(*parts, query.batch, query.available)
             self._queue, new = queue, pending
         if new:
             queue.add(new, self._pool.encode(np.array(new, dtype=np.float64)[:, None]))

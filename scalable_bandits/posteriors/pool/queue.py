@@ -30,6 +30,7 @@ from scalable_bandits.spaces.pool import Available
 
 HELD = 2**19  # candidates of all chunks that a queue holds
 LEAST_KEPT, MOST_KEPT = 16, 2048  # candidates of a chunk that it holds
+FOR_ONE, FOR_EACH = 256, 2  # at most for one choice, and for each of a batch
 MOST_GIVEN = 512  # and at most where it was scored given pending points, which takes long for each
 FEW = 8  # candidates that are looked for one by one
 TOGETHER = 64  # candidates whose index is computed together
@@ -55,6 +56,8 @@ class Queue:
         Whether a pending candidate may be chosen again.
     salt
         Seed of the hash that breaks ties.
+    batch
+        Number of candidates that will be chosen.
     available
         Function that returns the mask (k,) of the candidates to choose from, given numbers (k,); None for all.
 
@@ -66,14 +69,14 @@ class Queue:
 
     def __init__(
         self, pool: Pool, posterior: Surface, noise_variance: float, passes: Passes, taken: Indices, repeats: bool,
-        salt: int, available: Available | None = None,
+        salt: int, batch: int = 1, available: Available | None = None,
     ):  # fmt: skip
         self.posterior, self.available, self.pending, self.scored = posterior, available, list[int](), 0
         self._pool, self._passes, self._repeats, self._salt = pool, passes, repeats, salt
         self._taken = set(taken.tolist())
         self._given = PendingGiven(posterior, noise_variance)
         self._index: GrowingIndex | None = None  # of the bounds
-        self._keep = min(max(HELD // pool.chunks, LEAST_KEPT), MOST_KEPT)
+        self._keep = min(max(HELD // pool.chunks, LEAST_KEPT), MOST_KEPT, max(FOR_ONE, FOR_EACH * batch))
         self._numbers, self._chunks = np.empty((2, 0), dtype=np.int64)
         self._mean, self._variance, self._bounds = np.empty((3, 0))  # variances as last computed
         self._rows = np.empty((0, pool.model_dimension))
