@@ -90,11 +90,19 @@ def test_products_of_features_estimate_the_kernel(kernel):
     assert (np.abs(estimate - kernel.block(x)) < 5 * spread + 1e-12).all()
 
 
+def test_products_of_signs_of_counts_estimate_the_kernel():
+    x = RNG.integers(0, 4, (7, 5)).astype(float)
+    x[:2] = 0.0
+    x[2] *= 0.25
+    phi = unit_features(sb.MinMax(), 5, 40_000, np.random.default_rng(2))(x)
+    assert np.abs(phi @ phi.T / 40_000 - sb.MinMax().block(x)).max() < 5 / 200
+
+
 def test_kernels_without_features_are_refused(tmp_path):
     pool = sb.Pool.write(tmp_path / "pool.zarr", RNG.integers(5, size=(20, 3)))
     for name in ("GPTS", "PIMS"):
-        with pytest.raises(ValueError, match=r"kernel: got MinMax.*for draws"):
-            getattr(sb, name)(pool, sb.MinMax())
+        with pytest.raises(ValueError, match=r"kernel: got Linear.*for draws"):
+            getattr(sb, name)(pool, sb.Linear())
         for option in ({"engine": "dense"}, {"samples": "exact"}, {"basis": "quadrature"}):
             with pytest.raises(ValueError, match=f"{next(iter(option))}: got .* on a pool"):
                 getattr(sb, name)(pool, sb.RBF(0.5), **option)

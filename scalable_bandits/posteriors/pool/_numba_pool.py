@@ -1,4 +1,6 @@
-"""Signs of fingerprints, whose products estimate Tanimoto kernels, and the largest values of many draws at once."""
+"""Signs of fingerprints and of counts, whose products estimate kernels of sets, and the best values of many draws."""
+
+import math
 
 import numpy as np
 
@@ -30,6 +32,27 @@ def signs(words, priorities, out):
             smallest[:] = priorities[priorities.shape[0] - 1]
         for j in range(out.shape[1]):
             out[i, j] = 1.0 if smallest[j] & np.uint32(1) else -1.0
+
+
+@njit(cache=True, nogil=True)
+def signs_of_counts(counts, rates, costs, shifts, salts, out):
+    """Fill out (n, m) with 1 and -1: hashes of consistent weighted samples of counts (n, d) (Ioffe 2010, Algorithm 1).
+
+    `rates` and `costs` (d, m) are gamma distributed with shape 2, `shifts` (d, m) uniform, and `salts` (m,) seeds of
+    the hashes. Of two points the samples are equal with a probability that is the kernel `MinMax`.
+    """
+    d = counts.shape[1]
+    for i in range(counts.shape[0]):
+        for j in range(out.shape[1]):
+            least, place, level = np.inf, d, 0
+            for k in range(d):
+                if counts[i, k] > 0.0:
+                    steps = math.floor(math.log(counts[i, k]) / rates[k, j] + shifts[k, j])
+                    cost = costs[k, j] * math.exp(-rates[k, j] * (steps - shifts[k, j] + 1.0))
+                    if cost < least:
+                        least, place, level = cost, k, int(steps)
+            own = salts[j] ^ tie_hash(place, salts[j])
+            out[i, j] = 1.0 if tie_hash(level + 2**31, own) & np.uint64(1) else -1.0
 
 
 @njit(cache=True, nogil=True)

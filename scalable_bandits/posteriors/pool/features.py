@@ -3,11 +3,13 @@
 | kernel | feature | source |
 | --- | --- | --- |
 | `Tanimoto` | a random sign of the bit of smallest random priority | Broder 1997; Tripp et al. 2023, section 3 |
+| `MinMax` | a random sign of a consistent weighted sample | Ioffe 2010; Tripp et al. 2023 |
 | stationary | sqrt(2) cos(w'x + b), frequency w from the spectral measure, b uniform | Rahimi & Recht 2007 |
 | multiple, product | the root of the factor; the product of independent features | |
 | sum | a feature of a random one of the kernels, over the root of its probability | |
 
-Two fingerprints have the same bit of smallest priority with a probability that is their Tanimoto similarity.
+Two fingerprints have the same bit of smallest priority with a probability that is their Tanimoto similarity, and two
+points of counts the same weighted sample with a probability that is the value of `MinMax`.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from numpy.typing import NDArray
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.kernels import Kernel, OnDimensions, Tanimoto
+from scalable_bandits.kernels import Kernel, MinMax, OnDimensions, Tanimoto
 from scalable_bandits.kernels.base import Product, Scaled, Sum
 from scalable_bandits.posteriors.pool import _numba_pool as numba_pool
 from scalable_bandits.posteriors.sampling.features import random_features
@@ -45,6 +47,21 @@ class SignsOfBits:
     def __call__(self, x: Floats) -> Floats:
         out = np.empty((len(x), self.priorities.shape[1]))
         numba_pool.signs(np.ascontiguousarray(x), self.priorities, out)
+        return out
+
+
+@attrs.frozen(eq=False)
+class SignsOfCounts:
+    """Random signs of points of counts."""
+
+    rates: Floats  # (D, m)
+    costs: Floats  # (D, m)
+    shifts: Floats  # (D, m)
+    salts: NDArray[np.uint64]  # (m,)
+
+    def __call__(self, x: Floats) -> Floats:
+        out = np.empty((len(x), len(self.salts)))
+        numba_pool.signs_of_counts(np.ascontiguousarray(x), self.rates, self.costs, self.shifts, self.salts, out)
         return out
 
 
@@ -134,8 +151,15 @@ def unit_features(kernel: Kernel, dimension: int, count: int, rng: np.random.Gen
         return Mixture(parts, rng.choice(len(parts), count, p=chances), 1.0 / np.sqrt(chances))
     if isinstance(kernel, Tanimoto):
         return SignsOfBits(rng.integers(2**32, size=(BITS * dimension + 1, count), dtype=np.uint32))
+    if isinstance(kernel, MinMax):
+        rates, costs = rng.gamma(2.0, size=(2, dimension, count))
+        return SignsOfCounts(
+            rates, costs, rng.random((dimension, count)), rng.integers(2**63, size=count, dtype=np.uint64)
+        )
     if not kernel.stationary:
-        checks.refuse("kernel", kernel, "Tanimoto, stationary kernels, their products, sums and multiples, for draws")
+        checks.refuse(
+            "kernel", kernel, "Tanimoto, MinMax, stationary kernels, their products, sums and multiples, for draws"
+        )
     waves = random_features(kernel, dimension, count, rng)
     amplitude = float(np.sqrt(2.0 * kernel.diagonal(np.zeros((1, dimension)))[0]))
     return Waves(waves.frequencies, rng.uniform(0.0, 2.0 * np.pi, count), amplitude)
