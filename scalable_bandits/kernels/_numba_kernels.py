@@ -413,13 +413,20 @@ def bit_words(X, words, counts):
 @njit(cache=True, nogil=True)
 def shared_bits(X, Z, out):
     """Set out[i, j] to the number of bits that are 1 in both X[:, i] and Z[:, j], of words (w, n) and (w, m)."""
-    both = np.empty(BLOCK, dtype=np.uint64)
+    both, fours = np.empty(BLOCK, dtype=np.uint64), X.shape[0] - X.shape[0] % 4
     for start in range(0, Z.shape[1], BLOCK):
         count = min(BLOCK, Z.shape[1] - start)
         for i in range(X.shape[1]):
             for j in range(count):
                 both[j] = np.uint64(0)
-            for k in range(X.shape[0]):
+            for k in range(0, fours, 4):  # four at a time, because sums are read and written as slowly as words
+                a, b, c, d = X[k, i], X[k + 1, i], X[k + 2, i], X[k + 3, i]
+                for j in range(count):
+                    z = start + j
+                    both[j] += (ones(a & Z[k, z]) + ones(b & Z[k + 1, z])) + (
+                        ones(c & Z[k + 2, z]) + ones(d & Z[k + 3, z])
+                    )
+            for k in range(fours, X.shape[0]):
                 word = X[k, i]
                 for j in range(count):
                     both[j] += ones(word & Z[k, start + j])
