@@ -95,7 +95,7 @@ def run(name: str, label: str, seed: int, batches: int) -> Line:
     checkpoints = [
         {"at": at, "share": round(problem.share_of_best(chosen[: at * problem.batch]), 4),
          "best_value": float(problem.values[chosen[: at * problem.batch]].max()), "cpu_seconds": seconds[at - 1]}
-        for at in (*SCORED.values(), batches) if at <= batches
+        for at in sorted({*SCORED.values(), batches}) if at <= batches
     ]  # fmt: skip
     kept = {"case": label, "replicate": seed, "evaluations": len(chosen), "with": package}
     return {**kept, "seconds": round(time.perf_counter() - began, 1), "checkpoints": checkpoints}
