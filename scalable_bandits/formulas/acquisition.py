@@ -70,14 +70,14 @@ def improvement_score(mean: Floats, std: Floats, best: float | Floats, xi: float
     mean, std
         (k,) posterior mean and standard deviation, in units of y.
     best
-        Incumbent, the value to improve on, in units of y.
+        Incumbent, the value to improve on, in units of y; or several (q,), where mean and deviation are (k, 1).
     xi
         Least improvement over the incumbent, in units of y.
 
     Returns
     -------
     ndarray
-        (k,) dimensionless score.
+        (k,) dimensionless score; or (k, q).
 
     References
     ----------

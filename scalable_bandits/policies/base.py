@@ -358,11 +358,11 @@ class Policy(AbstractContextManager[Any]):
         with self._lock:
             self._available = available if self.space.scanned and callable(available) else None
             allowed = self.domain.allowed(None if self._available else available, context)  # type: ignore[arg-type]
-            asked_again = allowed
-            if self._available is not None and self._pending.reissue:
-                asked_again = self._available_of_visited(self._available)
             domain, pending, asked, self._batch_size = self.domain, self._pending, [], count
             try:
+                asked_again = allowed
+                if self._available is not None and self._pending.reissue:
+                    asked_again = self._available_of_visited(self._available)
                 for _ in range(count):
                     chosen = self._pending.next_reissue(asked_again) if self._pending.reissue else None
                     if chosen is None:

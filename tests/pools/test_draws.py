@@ -24,9 +24,21 @@ FEATURES = 16
 
 @pytest.mark.parametrize("name", ["GPTS", "PIMS"])
 @given(data=st.data())
-@settings(max_examples=15)
+@settings(max_examples=8)
 def test_each_round_chooses_by_its_own_path(name, data, tmp_path_factory, monkeypatch):
     """Whatever the chunks, however few candidates of a draw are held, and however many draws a pass has."""
+    check_draws(name, data, tmp_path_factory, monkeypatch)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["GPTS", "PIMS"])
+@given(data=st.data())
+@settings(max_examples=100)
+def test_each_round_chooses_by_its_own_path_on_200_pools(name, data, tmp_path_factory, monkeypatch):
+    check_draws(name, data, tmp_path_factory, monkeypatch)
+
+
+def check_draws(name, data, tmp_path_factory, monkeypatch):
     draw, seed = data.draw, data.draw(st.integers(0, 2**32))
     rng = np.random.default_rng(seed)
     count = draw(st.integers(5, 30))

@@ -6,12 +6,15 @@ import numpy as np
 
 from scalable_bandits._numba_compile import njit
 
+ROUNDING = 1e-10  # share of the prior variance that rounding changes at most
+
 
 @njit(cache=True, nogil=True)
 def fall_by_few(cross, observed, few, variance):
     """Lower variances (k,) by what the `few` observations of largest correlation with each point tell.
 
     `cross` (k, m) are the covariances with the observations, whose own covariance is `observed` (m, m), noise included.
+    They stay above the variances given all observations, whatever is rounded.
     """
     m = observed.shape[0]
     scale = np.empty(m)
@@ -47,4 +50,4 @@ def fall_by_few(cross, observed, few, variance):
             factor[a, a] = math.sqrt(rest)
             solved[a] = own / factor[a, a]
             fall += solved[a] * solved[a]
-        variance[i] -= fall
+        variance[i] -= (1.0 - ROUNDING) * fall
