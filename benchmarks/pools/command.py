@@ -135,14 +135,14 @@ def _at(where: Path, name: str, at: int) -> dict[Key, dict[str, Any]]:
 def sheets(where: Path) -> Iterator[Sheet]:
     """Yield a table of the shares for each length of a run that is kept, and one of the CPU seconds."""
     for share, at in SCORED.items():
-        every = {name: _at(where, name, at) for name in TUNERS}
+        every = {name: found for name in TUNERS if (found := _at(where, name, at))}
         shown = [label for label in PROBLEMS if any(key.case == label for each in every.values() for key in each)]
         if shown:
             title = f"Share of the best .1 % found, after {100 * share:g} % were measured: means over seeds"
-            yield Sheet(title, ["pool", *TUNERS], [[label, *_row(every, label, "share")] for label in shown])
+            yield Sheet(title, ["pool", *every], [[label, *_row(every, label, "share")] for label in shown])
             if at == max(SCORED.values()):
                 rows = [[label, *_row(every, label, "cpu_seconds")] for label in shown]
-                yield Sheet("CPU seconds of all choices: medians over seeds", ["pool", *TUNERS], rows)
+                yield Sheet("CPU seconds of all choices: medians over seeds", ["pool", *every], rows)
 
 
 def _row(every: dict[str, dict[Key, Any]], label: str, what: str) -> Iterator[str]:
