@@ -1,1 +1,1 @@
-"""Largest index of a pool: chunks of candidates scored one by one, and a queue of the best from which batches come."""
+"""Largest index of a pool: chunks of candidates scored one by one, a queue from which batches come, and draws."""
