@@ -137,10 +137,9 @@ class Confidence(Stateful):
         if doubles and policy.kernel is not None and policy.refit is not None:
             allowed = "a number where the kernel is learned: each kernel has its own norm"
             checks.refuse("rkhs_norm", "double", allowed)
-        if policy.kernel is None and policy.space.scanned:
-            pass  # the usual way to screen a pool, of which no guarantee is expected
-        elif policy.kernel is None:
-            checks.warn(f"{name}: its guarantees assume a known kernel; without one it is learned")
+        if policy.kernel is None:
+            if not policy.space.scanned:  # on a pool that is the usual way, of which no guarantee is expected
+                checks.warn(f"{name}: its guarantees assume a known kernel; without one it is learned")
         elif policy.refit is not None:
             checks.warn(f"{name}: its guarantees assume a known kernel, and refit={policy.refit} learns it")
         known = policy.noise, policy.regularization, policy.delta, policy.seed

@@ -381,7 +381,7 @@ class Pool(Space):
 
 
 def mask_of(available: Available, numbers: Indices) -> Mask:
-    """Return the mask (k,) of the candidates that are available; ValueError if that is none."""
+    """Return the mask (k,) of the candidates that are available; ValueError if the function returns no mask."""
     found = np.asarray(available(numbers))
     if found.shape != numbers.shape or found.dtype != np.bool_:
         given = f"{found.dtype} {found.shape} for {len(numbers)} candidates"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg.blas import dtrmm, dtrmv
@@ -129,9 +129,6 @@ class Surface:
         # square root of the matrix's.
         self._inverse = inverse_factor(factor) if inverse is None else inverse
         self._factor = factor
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_observed": self._observed, "_factor": np.empty((0, 0))}
 
     def predict(self, x: Floats) -> tuple[Floats, Floats]:
         """Return posterior mean and variance at points x (k, d): two (k,) arrays."""

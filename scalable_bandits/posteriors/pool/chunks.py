@@ -116,7 +116,7 @@ def best_of_chunk(question: Question, chunk: int) -> BestOfChunk:
     with one_thread:
         mean, variance = outlined(question.posterior, raw, stop - start, index.of_mean)
         score = np.array(index(mean, variance))  # a copy: an index of the mean alone may be the array of the means
-        score[~allowed_of(question, chunk)] = -np.inf
+        score[~allowed_in(pool, chunk, question.taken, question.available)] = -np.inf
         numbers, scored = np.arange(start, stop), np.flatnonzero(score > -np.inf)
         bounded = len(question.posterior.points) > 0 or question.given is not None
         if bounded and not index.of_mean:
@@ -134,13 +134,12 @@ def best_of_chunk(question: Question, chunk: int) -> BestOfChunk:
     return BestOfChunk(numbers[kept], mean[kept], variance[kept], rows, rest, rest_std, smallest)
 
 
-def allowed_of(question: Any, chunk: int) -> Mask:
-    """Return the mask of a chunk's candidates that are available, and not left out."""
-    (start, stop), taken = question.pool.bounds(chunk), question.taken
-    numbers = np.arange(start, stop)
-    allowed = np.ones(len(numbers), dtype=np.bool_)
-    if question.available is not None:
-        allowed &= mask_of(question.available, numbers)
+def allowed_in(pool: Pool, chunk: int, taken: Indices, available: Available | None) -> Mask:
+    """Return the mask (n,) of a chunk's candidates that are available, but for those taken (k,), in ascending order."""
+    start, stop = pool.bounds(chunk)
+    allowed = np.ones(stop - start, dtype=np.bool_)
+    if available is not None:
+        allowed &= mask_of(available, np.arange(start, stop))
     allowed[taken[np.searchsorted(taken, start) : np.searchsorted(taken, stop)] - start] = False
     return allowed
 

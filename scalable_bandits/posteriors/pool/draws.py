@@ -23,7 +23,7 @@ from scalable_bandits.formulas.acquisition import improvement_score
 from scalable_bandits.posteriors.blas import one_thread
 from scalable_bandits.posteriors.box.surface import Surface
 from scalable_bandits.posteriors.pool import _numba_pool as numba_pool
-from scalable_bandits.posteriors.pool.chunks import Passes, allowed_of
+from scalable_bandits.posteriors.pool.chunks import Passes, allowed_in
 from scalable_bandits.posteriors.pool.features import UnitFeatures
 from scalable_bandits.posteriors.regression import covariances
 from scalable_bandits.randomness import generator
@@ -111,7 +111,8 @@ def largest_of_chunk(question: DrawsQuestion, chunk: int) -> Largest:
     """Return the best candidates of a chunk for each draw."""
     pool, scores = question.pool, question.scores
     start, stop = pool.bounds(chunk)
-    raw, numbers, allowed = pool.raw(start, stop), np.arange(start, stop), allowed_of(question, chunk)
+    raw, numbers = pool.raw(start, stop), np.arange(start, stop)
+    allowed = allowed_in(pool, chunk, question.taken, question.available)
     count = len(scores.values) if isinstance(scores, Levels) else scores.weights.shape[1]
     features = 0 if isinstance(scores, Levels) else len(scores.weights)
     block = max(BLOCK_BYTES // (8 * (len(question.posterior.points) + features + 2 * count)), 64)
@@ -150,8 +151,12 @@ class Choices:
 
     Attributes
     ----------
-    posterior, rounds, available
-        As given.
+    posterior : Surface
+        Posterior from which the paths are drawn.
+    rounds : range
+        Numbers of the rounds that have paths.
+    available : callable or None
+        Function that returns the mask of the candidates to choose from.
     passes : int
         Number of passes over the pool.
     """
