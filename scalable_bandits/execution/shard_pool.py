@@ -481,14 +481,14 @@ class ClusterExecutor:
         return ShardPool(self, source, count, name)
 
     def each(
-        self, function: Callable[[Any, int], Returned], shared: Any, numbers: Sequence[int], done: Callable[[], object]
+        self, function: Callable[[Any, Any], Returned], shared: Any, each: Sequence[Any], done: Callable[[], object]
     ) -> list[Returned]:
         """Return the values of a function, one task each; see `placement.Executor`."""
         client, name = self.client, f"{function.__name__}-{uuid.uuid4().hex}"
         # As a task, whose value Dask makes again where its worker is lost; not scattered, which is lost for good.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 GB"}):
             held = client.submit(pickle.loads, packed(shared), key=f"shared-{name}", pure=False)
-        futures = [client.submit(function, held, number, key=f"{name}-{number}", pure=False) for number in numbers]
+            futures = [client.submit(function, held, one, key=f"{name}-{i}", pure=False) for i, one in enumerate(each)]
         for future in futures:
             future.add_done_callback(lambda _: done())
         found: list[Returned] = client.gather(futures)

@@ -20,6 +20,7 @@ from scalable_bandits.policies.lbgpucb import LBGPUCB as LBGPUCB
 from scalable_bandits.policies.mlegpucb import MLEGPUCB as MLEGPUCB
 from scalable_bandits.policies.one_moment import MeanOnly as MeanOnly
 from scalable_bandits.policies.one_moment import VarianceOnly as VarianceOnly
+from scalable_bandits.policies.partitioneducb import PartitionedUCB as PartitionedUCB
 from scalable_bandits.policies.path_improvement import PIMS as PIMS
 from scalable_bandits.policies.path_improvement import PSEI as PSEI
 from scalable_bandits.policies.pegpucb import PEGPUCB as PEGPUCB

@@ -138,9 +138,9 @@ class Executor(Protocol):
         """
 
     def each(
-        self, function: Callable[[Any, int], Returned], shared: Any, numbers: Sequence[int], done: Callable[[], object]
+        self, function: Callable[[Any, Any], Returned], shared: Any, each: Sequence[Any], done: Callable[[], object]
     ) -> list[Returned]:
-        """Return `function(shared, number)` for each number, in their order; the function has no state.
+        """Return `function(shared, one)` for each one of some arguments, in their order; the function has no state.
 
         Parameters
         ----------
@@ -148,8 +148,8 @@ class Executor(Protocol):
             Function of a module that workers can import.
         shared
             First argument of all calls, which a worker gets once.
-        numbers
-            Second arguments (k,).
+        each
+            Second arguments, k of them, such as numbers.
         done
             Function that is called when a value is there, perhaps in another thread.
         """
@@ -183,18 +183,18 @@ class InProcess:
         return Shards(source, count, self._threads)
 
     def each(
-        self, function: Callable[[Any, int], Returned], shared: Any, numbers: Sequence[int], done: Callable[[], object]
+        self, function: Callable[[Any, Any], Returned], shared: Any, each: Sequence[Any], done: Callable[[], object]
     ) -> list[Returned]:
         """Return the values of a function; see `Executor`."""
 
         def values(first: int, stop: int) -> list[Returned]:
             found = []
-            for number in numbers[first:stop]:
-                found.append(function(shared, number))
+            for one in each[first:stop]:
+                found.append(function(shared, one))
                 done()
             return found
 
-        return [value for run in self._threads.each(values, 0, len(numbers)) for value in run]
+        return [value for run in self._threads.each(values, 0, len(each)) for value in run]
 
     def close(self) -> None:
         """End the threads."""

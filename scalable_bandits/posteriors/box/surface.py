@@ -167,6 +167,10 @@ class Surface:
         """Return (K + noise)^-1 right for a right-hand side (m,)."""
         return np.asarray(self._inverse.T @ (self._inverse @ right))
 
+    def whitened(self, x: Floats) -> Floats:
+        """Return L^-1 K(points, x), shape (m, k), at points x (k, d): the factor's rows, whose squares are variance."""
+        return times(self._inverse, covariances(self.kernel, self.points, x))
+
     def covariance(self, x: Floats, other: Floats) -> Floats:
         """Return the posterior covariances (k, j) of f at points x (k, d) and at other ones (j, d)."""
         prior = covariances(self.kernel, x, other)

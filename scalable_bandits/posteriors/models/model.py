@@ -27,10 +27,12 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.beliefs import Beliefs, beliefs_of
+from scalable_bandits.posteriors.box.surface import Surface
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.engine import Acquisition, Engine, ForgettingEngine, choose
 from scalable_bandits.posteriors.hyperparameters.transform import Transform
 from scalable_bandits.posteriors.pending import Draws, distinct, drawn
+from scalable_bandits.posteriors.pool.chunks import Passes
 from scalable_bandits.posteriors.regression import Regression
 from scalable_bandits.posteriors.rounds import Columns
 from scalable_bandits.posteriors.state import State, StateEntry, Stateful, member, part
@@ -38,6 +40,8 @@ from scalable_bandits.spaces import Domain, Indices, Mask
 from scalable_bandits.spaces.pool import Available
 
 MakeEngine = Callable[[Kernel, Floats, Floats], Engine]  # arguments: kernel, candidates (n, d), prior means (n,)
+# Arguments: posterior, numbers (k,) of the candidates that are not chosen, ascending, what scores; returns numbers.
+ChunksOf = Callable[[Surface, Indices, Passes], Indices]
 NO_POINTS = np.empty(0, dtype=np.int64)
 MEAN = UpperConfidence(width=0.0)
 DEVIATION = UpperConfidence(width=1.0, mean_weight=0.0)
@@ -64,6 +68,7 @@ class Query(NamedTuple):
     excluded: Sequence[int] = ()  # numbers of the last of the pending candidates, whose evaluation has failed
     batch: int = 1  # number of points that are asked for together
     available: Available | None = None  # mask of a pool's candidates to choose from, by number; None for all
+    chunks: ChunksOf | None = None  # what chooses the chunks of a pool that are scored; None for all
 
 
 class Candidates:

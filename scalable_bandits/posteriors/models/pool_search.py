@@ -108,7 +108,9 @@ class PoolSearch(Candidates):
         if queue is None or new is None:
             settled, given = np.array(self._settled(model, asked), dtype=np.int64), cast(Surface, posterior)
             parts = self._pool, given, model.regularization, self._passes, settled, self._repeats, query.salt
-            queue = Queue(*parts, query.batch, query.available)
+            measured = np.sort(np.array(self._settled(model, []), dtype=np.int64))  # whatever is pending
+            chunks = None if query.chunks is None else query.chunks(given, measured, self._passes)
+            queue = Queue(*parts, query.batch, query.available, chunks)
             self._queue, new = queue, pending
         if new:
             queue.add(new, self._pool.encode(np.array(new, dtype=np.float64)[:, None]))

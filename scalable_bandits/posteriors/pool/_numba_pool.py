@@ -103,3 +103,17 @@ def merge_largest(values, numbers, salt, kept, kept_numbers):
         for i in range(values.shape[1]):
             if numbers[draw, i] >= 0:
                 insert(values[draw, i], numbers[draw, i], salt, kept[draw], kept_numbers[draw])
+
+
+@njit(cache=True, nogil=True)
+def continue_rows(rows, places, known, cross, first, factor, observed, count):
+    """Compute elements `observed + known` to `observed + count` of some rows of a factor, in place.
+
+    `places` (k,) are the rows, `cross` (k, count - first) prior covariances with the pending points from `first` on,
+    whose own rows are `factor`.
+    """
+    for i in range(places.shape[0]):
+        row = rows[places[i]]
+        for j in range(known[i], count):
+            width = observed + j
+            row[width] = (cross[i, j - first] - np.dot(row[:width], factor[j, :width])) / factor[j, width]

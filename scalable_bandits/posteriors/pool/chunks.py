@@ -42,8 +42,8 @@ class Passes:
     def __init__(self, executor: Executor):
         self._executor, self.total, self.done = executor, 0, 0
 
-    def each(self, function: Callable[[Any, int], Scored], question: Any, chunks: Sequence[int]) -> list[Scored]:
-        """Return what a function of a question and of a chunk's number returns for each chunk."""
+    def each(self, function: Callable[[Any, Any], Scored], question: Any, chunks: Sequence[Any]) -> list[Scored]:
+        """Return what a function of a question and of a chunk's number returns for each chunk, or part of a pool."""
         count, self.done, self.total = itertools.count(1), 0, len(chunks)
 
         def done() -> None:
@@ -110,14 +110,29 @@ def best_of_chunk(question: Question, chunk: int) -> BestOfChunk:
     chunk
         Number of the chunk.
     """
-    pool, index = question.pool, question.acquisition
-    start, stop = pool.bounds(chunk)
-    raw = pool.raw(start, stop)
+    pool, (start, stop) = question.pool, question.pool.bounds(chunk)
+    allowed = allowed_in(pool, chunk, question.taken, question.available)
+    return best_of(question, np.arange(start, stop), pool.raw(start, stop), allowed)
+
+
+def best_of(question: Question, numbers: Indices, raw: StoredRows, allowed: Mask) -> BestOfChunk:
+    """Score some candidates as `best_of_chunk` does.
+
+    Parameters
+    ----------
+    question
+        Posterior, index, and how many candidates are wanted.
+    numbers, raw
+        Numbers (n,), and the candidates as they are stored.
+    allowed
+        Mask (n,) of those to choose from.
+    """
+    index = question.acquisition
     with one_thread:
-        mean, variance = outlined(question.posterior, raw, stop - start, index.of_mean)
+        mean, variance = outlined(question.posterior, raw, len(numbers), index.of_mean)
         score = np.array(index(mean, variance))  # a copy: an index of the mean alone may be the array of the means
-        score[~allowed_in(pool, chunk, question.taken, question.available)] = -np.inf
-        numbers, scored = np.arange(start, stop), np.flatnonzero(score > -np.inf)
+        score[~allowed] = -np.inf
+        scored = np.flatnonzero(score > -np.inf)
         bounded = len(question.posterior.points) > 0 or question.given is not None
         if bounded and not index.of_mean:
             scored = _scored(question, raw, mean, variance, score)
@@ -182,10 +197,11 @@ def _scored(question: Question, raw: StoredRows, mean: Floats, variance: Floats,
             return done
         some = order[first : first + TOGETHER]
         x = coordinates_of(raw.part(some))
-        _, found = question.posterior.predict(x)
-        if question.given is not None:
+        if question.given is None:
+            _, found = question.posterior.predict(x)
+        else:
             rows = question.given.rows(x)
-            found = np.maximum(found - np.einsum("ij,ij->i", rows, rows), 0.0)
+            found = np.maximum(question.posterior.kernel.diagonal(x) - np.einsum("ij,ij->i", rows, rows), 0.0)
         variance[some] = found
         score[some] = question.acquisition(mean[some], found)
     return order

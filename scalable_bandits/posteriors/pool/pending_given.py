@@ -1,12 +1,16 @@
 """Effect of pending points on the variances of a pool's candidates.
 
-With X the observed points, P the q pending ones, L the factor of K_X + noise and lambda the noise of a measurement,
+With X the observed points, P the q pending ones, L the factor of K_X + noise and lambda the noise of a measurement, the
+factor of both has for every x a row to its left,
 
-    A = (L L')^-1 K(X, P),   R R' = K(P, P) - K(P, X) A + lambda I
-    r(x) = R^-1 (K(P, x) - A' K(X, x)),   variance(x) = variance given X alone - |r(x)|^2
+    a(x) = (u(x), r(x)),   u(x) = L^-1 K(X, x),   variance(x) = K(x, x) - |a(x)|^2
 
-The j-th element of r(x) depends on the first j pending points alone, so that a candidate computed again needs only the
-elements of the points that have come since.
+whose element of the j-th pending point p, the m + j-th one, depends on those before alone:
+
+    a_{m+j}(x) = (K(x, p) - sum over i < m + j of a_i(x) a_i(p)) / sqrt(variance given those before p (p) + lambda)
+
+so that a candidate computed again needs only the elements of the points that have come since, and a candidate that is
+chosen has its row.
 """
 
 from __future__ import annotations
@@ -18,7 +22,9 @@ from scipy.linalg import solve_triangular
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.box.surface import Surface
-from scalable_bandits.posteriors.regression import covariances, positive_factor
+from scalable_bandits.posteriors.pool import _numba_pool as numba_pool
+from scalable_bandits.posteriors.regression import covariances
+from scalable_bandits.spaces import Indices
 
 
 class PendingGiven:
@@ -30,58 +36,74 @@ class PendingGiven:
         Posterior given the observations.
     noise_variance
         Noise variance lambda of a pending point, in squared units of the engine's y.
+
+    Attributes
+    ----------
+    count : int
+        Number q of pending points.
+    observed : int
+        Number m of observed ones.
     """
 
     def __init__(self, posterior: Surface, noise_variance: float):
         self._posterior, self._noise = posterior, noise_variance
-        self.count = 0
+        self.count, self.observed = 0, len(posterior.points)
         self._points = np.empty((0, posterior.points.shape[1]))
-        self._weights = np.empty((len(posterior.points), 0), order="F")  # A
-        self._factor = np.empty((0, 0))  # R
+        self._factor = np.empty((0, self.observed))  # rows of the pending points, with their diagonal
 
     def __getstate__(self) -> dict[str, Any]:
-        p = self.count  # without the room for more
-        points, weights, factor = self._points[:p], self._weights[:, :p], self._factor[:p, :p]
-        return {**vars(self), "_points": points, "_weights": weights, "_factor": factor}
+        p, m = self.count, self.observed  # without the room for more
+        return {**vars(self), "_points": self._points[:p], "_factor": self._factor[:p, : m + p]}
 
-    def add(self, points: Floats) -> None:
-        """Add pending points (k, D)."""
-        kernel, old, new = self._posterior.kernel, self.count, self.count + len(points)
-        cross = covariances(kernel, self._posterior.points, points)
-        weights = self._posterior.solve(cross) if len(cross) else cross
-        rows = self.rows(points)
-        within = covariances(kernel, points, points) - cross.T @ weights - rows @ rows.T
+    def add(self, points: Floats, rows: Floats | None = None) -> None:
+        """Add pending points (k, D), with their rows (k, m + q) if they are known."""
+        old, new, m = self.count, self.count + len(points), self.observed
+        rows = self.rows(points) if rows is None else rows
         if new > len(self._points):
             self._make_room(new + new // 2)
-        self._points[old:new], self._weights[:, old:new] = points, weights
-        self._factor[old:new, :old] = rows
-        noise = np.full(len(points), self._noise)
-        self._factor[old:new, old:new] = positive_factor(0.5 * (within + within.T), noise)
+        self._points[old:new] = points
+        factor, within = self._factor, covariances(self._posterior.kernel, points, points)
+        for i in range(len(points)):
+            self.count, row = old + i, factor[old + i]
+            row[: m + old] = rows[i]
+            place, known = np.array([old + i]), np.array([old])
+            numba_pool.continue_rows(factor, place, known, within[i : i + 1], old, factor, m, old + i)
+            left = float(within[i, i] - row[: m + old + i] @ row[: m + old + i])
+            row[m + old + i] = np.sqrt(max(left, 0.0) + self._noise)
         self.count = new
 
     def _make_room(self, room: int) -> None:
-        used = self.count
-        points, weights, factor = self._points, self._weights, self._factor
-        self._points = np.empty((room, points.shape[1]))
-        self._weights = np.empty((len(weights), room), order="F")
-        self._factor = np.zeros((room, room))
-        self._points[:used], self._weights[:, :used] = points[:used], weights[:, :used]
-        self._factor[:used, :used] = factor[:used, :used]
+        used, points, factor = self.count, self._points, self._factor
+        self._points, self._factor = np.empty((room, points.shape[1])), np.zeros((room, self.observed + room))
+        self._points[:used] = points[:used]
+        self._factor[:used, : factor.shape[1]] = factor[:used]
 
-    def rows(self, x: Floats, known: Floats | None = None) -> Floats:
-        """Return r(x) at points (k, D), shape (k, count), given its first elements (k, j) if they are known."""
-        first = 0 if known is None else known.shape[1]
-        later, p = slice(first, self.count), self.count
-        posterior, found = self._posterior, np.empty((len(x), p))
-        if known is not None:
-            found[:, :first] = known
-        if first == p or not len(x):
-            return found
-        right = covariances(posterior.kernel, x, self._points[later])
-        if len(posterior.points):
-            right -= covariances(posterior.kernel, x, posterior.points) @ self._weights[:, later]
-        if first:
-            right -= found[:, :first] @ self._factor[later, :first].T
-        factor = self._factor[later, later]
-        found[:, later] = solve_triangular(factor, right.T, lower=True, check_finite=False).T
+    def rows(self, x: Floats) -> Floats:
+        """Return the rows a(x) of points (k, D), shape (k, m + q)."""
+        m, p = self.observed, self.count
+        found = np.empty((len(x), m + p))
+        if m:
+            found[:, :m] = self._posterior.whitened(x).T
+        if p and len(x):
+            given, own = self._factor[:p, :m], self._factor[:p, m : m + p]
+            right = covariances(self._posterior.kernel, x, self._points[:p]) - found[:, :m] @ given.T
+            found[:, m:] = solve_triangular(own, right.T, lower=True, check_finite=False).T
         return found
+
+    def continue_rows(self, x: Floats, rows: Floats, places: Indices, known: Indices) -> None:
+        """Compute the elements of rows that have come since.
+
+        Parameters
+        ----------
+        x
+            Points (k, D).
+        rows
+            Array of rows, each with room for m + q elements, that is changed.
+        places
+            Numbers (k,) of the points' rows.
+        known
+            Number (k,) of pending points whose elements each row has.
+        """
+        first = int(known.min())
+        cross = covariances(self._posterior.kernel, x, self._points[first : self.count])
+        numba_pool.continue_rows(rows, places, known, cross, first, self._factor, self.observed, self.count)

@@ -34,7 +34,12 @@ FOR_ONE, FOR_EACH = 256, 2  # at most for one choice, and for each of a batch
 MOST_GIVEN = 512  # and at most where it was scored given pending points, which takes long for each
 FEW = 8  # candidates that are looked for one by one
 TOGETHER = 64  # candidates whose index is computed together
-MOST_BYTES = 2**28  # memory of the vectors r(x)
+MOST_BYTES = 2**29  # memory of the rows a(x)
+
+
+def kept_of_chunk(chunks: int, batch: int) -> int:
+    """Return the number of candidates of a chunk that are held, of so many chunks, for a batch."""
+    return min(max(HELD // chunks, LEAST_KEPT), MOST_KEPT, max(FOR_ONE, FOR_EACH * batch))
 
 
 class Queue:
@@ -60,6 +65,8 @@ class Queue:
         Number of candidates that will be chosen.
     available
         Function that returns the mask (k,) of the candidates to choose from, given numbers (k,); None for all.
+    chunks
+        Numbers (k,) of the chunks to choose from, until they have no candidate left; None for all.
 
     Attributes
     ----------
@@ -69,20 +76,20 @@ class Queue:
 
     def __init__(
         self, pool: Pool, posterior: Surface, noise_variance: float, passes: Passes, taken: Indices, repeats: bool,
-        salt: int, batch: int = 1, available: Available | None = None,
+        salt: int, batch: int = 1, available: Available | None = None, chunks: Indices | None = None,
     ):  # fmt: skip
         self.posterior, self.available, self.pending, self.scored = posterior, available, list[int](), 0
         self._pool, self._passes, self._repeats, self._salt = pool, passes, repeats, salt
-        self._taken = set(taken.tolist())
+        self._taken, self._open = set(taken.tolist()), range(pool.chunks) if chunks is None else chunks.tolist()
         self._given = PendingGiven(posterior, noise_variance)
         self._index: GrowingIndex | None = None  # of the bounds
-        self._keep = min(max(HELD // pool.chunks, LEAST_KEPT), MOST_KEPT, max(FOR_ONE, FOR_EACH * batch))
+        self._keep = kept_of_chunk(pool.chunks, batch)
         self._numbers, self._chunks = np.empty((2, 0), dtype=np.int64)
         self._mean, self._variance, self._bounds = np.empty((3, 0))  # variances as last computed
         self._rows = np.empty((0, pool.model_dimension))
-        self._since, self._slots = np.empty((2, 0), dtype=np.int64)  # pending points in the variances; rows of vectors
-        self._vectors = np.empty((0, 0))  # r(x) of candidates that were computed again
-        self._known = np.empty(0, dtype=np.int64)  # number of elements of each that are known
+        self._since, self._slots = np.empty((2, 0), dtype=np.int64)  # pending points in the variances; places in rows
+        self._vectors = np.empty((0, 0))  # rows a(x) of candidates that were computed again
+        self._known = np.empty(0, dtype=np.int64)  # number of pending points whose elements each has; -1 for no row
         self._rest, self._rest_std = np.full(pool.chunks, -np.inf), np.zeros(pool.chunks)
         self._rest_hash = np.zeros(pool.chunks, dtype=np.int64)
 
@@ -97,10 +104,17 @@ class Queue:
         """Add pending candidates, with coordinates (k, D)."""
         if not len(numbers):
             return
-        self._given.add(points)
+        self._given.add(points, self._row_of(numbers[0]) if len(numbers) == 1 else None)
         self.pending.extend(numbers)
         if not self._repeats:
             self.take(numbers)
+
+    def _row_of(self, number: int) -> Floats | None:
+        """Return the row (1, m + q) of a candidate that was just computed; None if it was not."""
+        place, width = np.flatnonzero(self._numbers == number), self._given.observed + self._given.count
+        if not len(place) or (slot := self._slots[place[0]]) < 0 or self._known[slot] != self._given.count:
+            return None
+        return self._vectors[slot : slot + 1, :width]
 
     def take(self, numbers: Iterable[int]) -> None:
         """Leave candidates out from now on."""
@@ -131,7 +145,10 @@ class Queue:
             computed = np.zeros(len(self._bounds), dtype=np.bool_)
         places = np.flatnonzero(computed & (self._bounds > -np.inf))
         if not len(places):
-            return -1, np.empty(0), -np.inf
+            if len(self._open) == self._pool.chunks:
+                return -1, np.empty(0), -np.inf
+            self._open, self._index = range(self._pool.chunks), None
+            return self.largest(index)
         place, value = choose(self._bounds[places], self._salt, None, self._numbers[places])  # (4)
         return int(self._numbers[places[place]]), self._rows[places[place]], value
 
@@ -139,14 +156,14 @@ class Queue:
         """Raise the bounds to those of another index; where none are known, all chunks are scored."""
         earlier, self._index = self._index, index
         if earlier is None:
-            self._score(range(self._pool.chunks), index)  # (1)
+            self._score(self._open, index)  # (1)
         elif earlier != index:
             rises = index.rise(earlier, np.sqrt(self._variance)), index.rise(earlier, self._rest_std)
             if all(np.isfinite(rise).all() for rise in rises):
                 self._bounds += rises[0]
                 self._rest += rises[1]
             else:
-                self._score(range(self._pool.chunks), index)
+                self._score(self._open, index)
 
     def _compute(self, index: GrowingIndex, computed: NDArray[np.bool_]) -> float:
         """Compute the index of all candidates whose bounds reach the largest one, and return that."""
@@ -201,34 +218,49 @@ class Queue:
 
     def _update(self, places: Indices) -> None:
         """Bring the variances of some candidates up to date."""
-        behind = places[self._since[places] < self._given.count]
+        given, count, m = self._given, self._given.count, self._given.observed
+        behind = places[self._since[places] < count]
         if not len(behind):
             return
+        if (self._slots[behind] < 0).any():  # more of them: rows of many candidates take little longer than of one
+            behind = np.union1d(behind, self._next_without_rows())
         self._give_slots(behind[self._slots[behind] < 0])  # and room for more elements to the others
         if (without := behind[self._slots[behind] < 0]).size:  # the others have lost theirs
             self._give_slots(without)
-        known, count = self._known[self._slots[behind]], self._given.count
-        for some in (behind[known == 0], behind[known > 0]):
-            if not len(some):
-                continue
-            slots = self._slots[some]
-            rows = self._given.rows(self._rows[some], self._vectors[slots, : int(self._known[slots].min())])
-            self._vectors[slots, :count], self._known[slots] = rows, count
-            falls = np.where(np.arange(count)[None] >= self._since[some][:, None], rows, 0.0)
-            self._variance[some] = np.maximum(self._variance[some] - np.einsum("ij,ij->i", falls, falls), 0.0)
-            self._since[some] = count
+        slots, rows = self._slots[behind], self._vectors
+        fresh = self._known[slots] < 0
+        if fresh.any():
+            rows[slots[fresh], : m + count] = given.rows(self._rows[behind[fresh]])
+        if not fresh.all():
+            others = slots[~fresh]
+            given.continue_rows(self._rows[behind[~fresh]], rows, others, self._known[others])
+        self._known[slots] = count
+        since, first = self._since[behind], int(self._since[behind].min())
+        falls = rows[slots, m + first : m + count]
+        falls[np.arange(first, count)[None] < since[:, None]] = 0.0
+        self._variance[behind] = np.maximum(self._variance[behind] - np.einsum("ij,ij->i", falls, falls), 0.0)
+        self._since[behind] = count
+
+    def _next_without_rows(self) -> Indices:
+        """Return the places (k,) of candidates of large bounds that have no rows yet."""
+        without = np.flatnonzero((self._slots < 0) & (self._bounds > -np.inf))
+        return (
+            without[np.argpartition(self._bounds[without], -TOGETHER)[-TOGETHER:]]
+            if len(without) > TOGETHER
+            else without
+        )
 
     def _give_slots(self, places: Indices) -> None:
-        """Give candidates rows for their vectors; if memory is short, all others lose theirs."""
-        used, need = int(self._slots.max(initial=-1)) + 1, self._given.count
+        """Give candidates places for their rows; if memory is short, all others lose theirs."""
+        used, need = int(self._slots.max(initial=-1)) + 1, self._given.observed + self._given.count
         if used + len(places) > len(self._vectors) or need > self._vectors.shape[1]:
-            count, room = 2 * (used + len(places)), max(need + need // 2, TOGETHER)
+            count, room = 2 * (used + len(places)), need + max(self._given.count // 2, TOGETHER)
             if 8 * count * room > MOST_BYTES and used:
                 self._slots[:], used = -1, 0
                 count = max(MOST_BYTES // (8 * room), len(places) + TOGETHER)
-            vectors, known = np.empty((count, room)), np.zeros(count, dtype=np.int64)
+            vectors, known = np.empty((count, room)), np.full(count, -1)
             width = min(self._vectors.shape[1], room)
             vectors[:used, :width], known[:used] = self._vectors[:used, :width], self._known[:used]
             self._vectors, self._known = vectors, known
         self._slots[places] = np.arange(used, used + len(places))
-        self._known[used : used + len(places)] = 0
+        self._known[used : used + len(places)] = -1
