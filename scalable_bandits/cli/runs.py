@@ -353,12 +353,13 @@ def tune(
 
 def screen(
     pool: Annotated[str, option("FOLDER", "Pool of the candidates, as `Pool.write` has written it.")],
-    command: Annotated[
-        str, option("LINE", 'Command with {candidate}, its label or number: "./assay {candidate}"; without a shell.')
-    ],
-    store: Annotated[str, option("FOLDER", "Store of the run; one that is there is continued.")],
     budget: Annotated[int, option("N", "Number of candidates that are measured.", min=1)],
     batch: Annotated[int, option("N", "Number of candidates that are chosen at once.", min=1)],
+    command: Annotated[
+        str | None,
+        option("LINE", 'Command with {candidate}, its label or number: "./assay {candidate}"; without a shell.'),
+    ] = None,
+    store: Annotated[str | None, option("FOLDER", "Store of the run; one that is there is continued.")] = None,
     minimize: options.MINIMIZE = None,
     parallel: Annotated[
         int | None, option("N", "Number of evaluations at once. Default: that of the workers of --on, or one.", min=1)
@@ -368,6 +369,12 @@ def screen(
     timeout: options.TIMEOUT = None,
     retries: options.RETRIES = 0,
     seed: options.SEED = 0,
+    plan: Annotated[
+        str | None, option("N,N", "Measure nothing, and say what choosing takes on so many workers: 1,16,256.")
+    ] = None,
+    candidates: Annotated[
+        int | None, option("N", "With --plan: candidates of the pool that is planned, if it has more.", min=1)
+    ] = None,
     json: options.JSON = False,
 ) -> None:
     """Screen a pool: measure the candidates that look best, a batch at a time. Every value is stored as it comes."""
@@ -375,6 +382,14 @@ def screen(
     from scalable_bandits.runs.screen import screen as find
     from scalable_bandits.spaces import Pool
 
+    if plan is not None:
+        _plan_screen(pool, budget, batch, plan, candidates, on, json)
+        return
+    with refusals():
+        if candidates is not None:
+            raise ValueError("--candidates: it is for --plan; a pool has the candidates that were written")
+        if command is None or store is None:
+            raise ValueError(f"screen: --{'command' if command is None else 'store'} is missing")
     again = resume_command(store, command=command, on=on)
     with refusals(again=again), terminated_like_interrupted(), chdir("."):
         found = find(
@@ -382,6 +397,35 @@ def screen(
             parallel=parallel, on=on, retries=retries, timeout=timeout, store=store, seed=seed, progress=True,
         )  # fmt: skip
     _show_found(found, again, store, json)
+
+
+def _plan_screen(
+    pool: str, budget: int, batch: int, workers: str, candidates: int | None, on: str | None, json: bool
+) -> None:
+    """Print what choosing takes on so many workers."""
+    from scalable_bandits.planning import plan_screen
+    from scalable_bandits.report.blocks import table
+    from scalable_bandits.report.numbers import bytes_in_words, duration_in_words
+    from scalable_bandits.spaces import Pool
+
+    with refusals():
+        counts: list[Any] = [int(part) if part.strip().isdecimal() else part for part in workers.split(",")]
+        found = plan_screen(Pool(pool), budget, batch=batch, workers=counts, candidates=candidates, on=on)
+    if json:
+        print_json(found)
+        return
+    rows = [
+        {"workers": f"{each.workers:,}", "all batches": duration_in_words(each.seconds),
+         "the last one": duration_in_words(each.last)}
+        for each in found.workers
+    ]  # fmt: skip
+    show_table(table(f"{found.candidates:,} candidates in {found.chunks:,} chunks, {found.batches:,} batches", rows, 2))
+    last = found.measured[-1]
+    console.print(
+        f"measured with {last.observations:,} observations: a chunk {duration_in_words(last.chunk)}, and of a batch "
+        f"{duration_in_words(last.driver)} in this process, which needs {bytes_in_words(found.memory)}\n"
+        f"more than {found.enough:,} workers do not pay: they save less than a tenth"
+    )
 
 
 def _direction(subcommand: str, minimize: bool | None) -> bool:

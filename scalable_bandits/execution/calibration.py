@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from scalable_bandits.posteriors.placement import Shards
 
 REPEATS = 30  # number of repetitions of a measurement of messages; the median counts
+TASKS = 30  # tasks that are submitted together
 SMALL, LARGE = 1_000, 4_000_000  # bytes of two messages
 MOST = 16  # workers that are calibrated; more are taken to be like these
 
@@ -22,7 +23,7 @@ MOST = 16  # workers that are calibrated; more are taken to be like these
 class Messages(NamedTuple):
     """What messages take between this process and its workers."""
 
-    task: float  # seconds of an empty Dask task
+    task: float  # seconds of an empty Dask task, of many that are submitted together
     latency: float  # seconds of an empty question to the shards of one worker
     further: float  # seconds more for each further worker
     bandwidth: float  # bytes a second
@@ -51,7 +52,7 @@ def measure_messages(client: Client) -> Messages:
     count = min(len(client.nthreads()), MOST)
     shards = executor.shards(lambda number: _Echo, count, "echoes of a calibration")
     try:
-        task = _median(lambda: client.submit(bool, pure=False).result())
+        task = _median(lambda: client.gather(client.map(bool, range(TASKS), pure=False))) / TASKS
         one, each = (_median(lambda n=n: _asked(shards, n, SMALL)) for n in (1, count))  # type: ignore[misc]
         large = _median(lambda: _asked(shards, 1, LARGE))
     finally:

@@ -140,7 +140,7 @@ def plan(
     )
     rows, repeats = _pilots(layout, problem_at, count, seconds)
     alone = max(counts) == 1 and not any(row.found.exchanges for row in rows)
-    machine = Machine() if alone else _measured(where, repeats)
+    machine = Machine() if alone else measured(where, repeats)
     shown = [_on(rows, each, stored, machine) for each in counts]
     return Plan(study.name, rows, shown, _enough(rows, stored, machine), _rounds(rows, counts, machine), machine)
 
@@ -197,8 +197,16 @@ def _seconds_again(build: Callable[[], Problem], name: str, rounds: int) -> floa
         return seconds_of(policy, problem.environment, rounds)
 
 
-def _measured(where: Any, calls: Mapping[str, Callable[[], float]]) -> Machine:
-    """Measure what messages and busy workers take."""
+def measured(where: Any, calls: Mapping[str, Callable[[], float]]) -> Machine:
+    """Measure what messages and busy workers take.
+
+    Parameters
+    ----------
+    where
+        Cluster, as `connect` takes it.
+    calls
+        Functions without arguments that return the seconds of what workers do, by name.
+    """
     with ExitStack() as stack:
         began = time.perf_counter()
         client = stack.enter_context(connect(where))

@@ -38,10 +38,15 @@ class PoolSearch(Candidates):
         Whether a candidate may be chosen again that is pending or was measured.
     sketch
         Settings of a sketched engine; None for an exact one.
+
+    Attributes
+    ----------
+    passes : Passes
+        What scores the chunks.
     """
 
     def __init__(self, pool: Pool, executor: Executor, repeats: bool, sketch: Sketch | None = None):
-        self._pool, self._passes, self._repeats, self._sketch = pool, Passes(executor), repeats, sketch
+        self._pool, self.passes, self._repeats, self._sketch = pool, Passes(executor), repeats, sketch
         self._queue: Queue | None = None  # of the present observations
         self._choices: list[Choices] = []  # by sample paths, of the present observations
         self._means: tuple[Surface, dict[int, float]] | None = None  # posterior means of numbered points
@@ -70,7 +75,7 @@ class PoolSearch(Candidates):
 
     @property
     def activity(self) -> str:
-        passes = self._passes
+        passes = self.passes
         return f"chunk {passes.done:,} of {passes.total:,}" if passes.total else ""
 
     def argmax(self, model: Model, index: Acquisition, query: Query) -> tuple[Any, float]:
@@ -91,7 +96,7 @@ class PoolSearch(Candidates):
     def _of_all(self, model: Model, query: Query) -> Queue:
         """Return a queue of all candidates, also of those that are not worth another measurement."""
         posterior, none = cast(Surface, cast(QueriedEngine, model.engine).surface()), np.empty(0, dtype=np.int64)
-        queue = Queue(self._pool, posterior, model.regularization, self._passes, none, True, query.salt)
+        queue = Queue(self._pool, posterior, model.regularization, self.passes, none, True, query.salt)
         numbers = self._numbers(model, query.pending)
         queue.add(numbers, self._pool.encode(np.array(numbers, dtype=np.float64)[:, None]))
         return queue
@@ -107,9 +112,9 @@ class PoolSearch(Candidates):
             new = queue.extends(pending)
         if queue is None or new is None:
             settled, given = np.array(self._settled(model, asked), dtype=np.int64), cast(Surface, posterior)
-            parts = self._pool, given, model.regularization, self._passes, settled, self._repeats, query.salt
+            parts = self._pool, given, model.regularization, self.passes, settled, self._repeats, query.salt
             measured = np.sort(np.array(self._settled(model, []), dtype=np.int64))  # whatever is pending
-            chunks = None if query.chunks is None else query.chunks(given, measured, self._passes)
+            chunks = None if query.chunks is None else query.chunks(given, measured, self.passes)
             queue = Queue(*parts, query.batch, query.available, chunks)
             self._queue, new = queue, pending
         if new:
@@ -141,7 +146,7 @@ class PoolSearch(Candidates):
         same = held and held[0].posterior is posterior and held[-1].available is query.available
         if not (same and rounds[0] in held[0].rounds):
             noise = engine.noise_variances
-            given = self._pool, posterior, self._passes, query.salt, rounds
+            given = self._pool, posterior, self.passes, query.salt, rounds
             drawn = Choices(
                 *given, lambda some: paths(posterior, noise, some), None if improvement else query.available
             )

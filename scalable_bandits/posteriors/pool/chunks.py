@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -37,14 +38,16 @@ class Passes:
         Number of chunks of the present pass; 0 between two passes.
     done : int
         Number of them that are scored.
+    seconds : float
+        Time that all passes took so far.
     """
 
     def __init__(self, executor: Executor):
-        self._executor, self.total, self.done = executor, 0, 0
+        self._executor, self.total, self.done, self.seconds = executor, 0, 0, 0.0
 
     def each(self, function: Callable[[Any, Any], Scored], question: Any, chunks: Sequence[Any]) -> list[Scored]:
         """Return what a function of a question and of a chunk's number returns for each chunk, or part of a pool."""
-        count, self.done, self.total = itertools.count(1), 0, len(chunks)
+        count, self.done, self.total, began = itertools.count(1), 0, len(chunks), time.perf_counter()
 
         def done() -> None:
             self.done = next(count)
@@ -53,6 +56,7 @@ class Passes:
             return self._executor.each(function, question, chunks, done)
         finally:
             self.total = 0
+            self.seconds += time.perf_counter() - began
 
 
 class GrowingIndex(Protocol):
