@@ -182,7 +182,7 @@ class Policy(AbstractContextManager[Any]):
         if self.minimize and type(self).best is not Policy.best:  # which turns the sign of what `recommend` returns
             checks.refuse("minimize", True, f"False: {type(self).__name__} defines `best`, not `recommend`")
         if self.space.scanned and not self.pools:
-            playing = "GPUCB, IGPUCB, GPEI, GPTS, PIMS, BKB, PartitionedUCB, MeanOnly, VarianceOnly, RandomSearch"
+            playing = "GPUCB, IGPUCB, GPEI, GPTS, PIMS, BKB, BBKB, PartitionedUCB, MeanOnly, VarianceOnly, RandomSearch"
             checks.refuse("space", self.space, f"no pool for {type(self).__name__}; policies that play one: {playing}")
         large = not numbers_all(self.space, self._most_numbered)
         if self.candidates is None and not (large and (self.space.scanned or self._takes_boxes())):

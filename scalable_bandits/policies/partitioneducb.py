@@ -44,8 +44,8 @@ class PartitionedUCB(GPUCB):
     passes
         Share p of the chunks that are scored because of their samples; as many others are drawn at random.
     sample
-        Number s of candidates in the sample of each chunk. The samples are read once, with the whole pool, and held:
-        at most 128 MB of them, so that of pools above 10^8 they are smaller.
+        Number s of candidates in the sample of each chunk, at most a 16th of it. The samples are read once, with the
+        whole pool, and held: at most 128 MB of them, so that of pools above 10^8 they are smaller.
 
     Other parameters are those of `GPUCB`.
 

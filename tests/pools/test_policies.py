@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import scalable_bandits as sb
+from scalable_bandits.posteriors.pool.chunks import Passes
 
 RNG = np.random.default_rng(5)
 POINTS = RNG.random((400, 2))
@@ -47,7 +48,7 @@ def made(name, space, kernel=None, **keywords):
         return getattr(sb, name)(space, kernel, seed=3, **keywords)
 
 
-@pytest.mark.parametrize("name", ["GPUCB", "IGPUCB", "GPEI", "MeanOnly", "VarianceOnly"])
+@pytest.mark.parametrize("name", ["GPUCB", "IGPUCB", "GPEI", "BBKB", "MeanOnly", "VarianceOnly"])
 def test_a_pool_is_played_as_its_points_are(name, pool):
     pool = sb.Pool(pool.path, repeats=True)
     policy, other = (made(name, space, sb.Matern(0.3), noise=0.1) for space in (pool, sb.Points(POINTS)))
@@ -101,16 +102,39 @@ def test_a_given_kernel_is_refitted_on_request(pool):
     assert policy.present_kernel != policy.kernel
 
 
-@pytest.mark.parametrize("name", ["GPEI", "PIMS", "BKB"])
+def test_a_batch_of_bbkb_takes_one_pass(pool, monkeypatch):
+    """Whatever is told within it; its end, and the widths, are those of the same policy on points."""
+    policy, other = (
+        made("BBKB", space, sb.Matern(0.3), noise=0.1, threshold=3.0) for space in (pool, sb.Points(POINTS))
+    )
+    passes, each = [], Passes.each
+    monkeypatch.setattr(Passes, "each", lambda self, *args: passes.append(len(args[2])) or each(self, *args))
+    begun = []
+    for _ in range(20):
+        begun.append(policy.batches)
+        number = policy.ask()
+        np.testing.assert_array_equal(other.ask(), POINTS[number])
+        assert policy.width == pytest.approx(other.width)
+        policy.tell(number, VALUES[number])
+        other.tell(POINTS[number], VALUES[number])
+        assert policy.batches == other.batches
+        restored = made("BBKB", pool, sb.Matern(0.3), noise=0.1, threshold=3.0)
+        restored.restore(policy.state())
+        assert restored.width == pytest.approx(policy.width)
+    assert 3 < policy.batches < 15
+    assert passes.count(pool.chunks) == len(set(begun))
+
+
+@pytest.mark.parametrize("name", ["GPEI", "PIMS", "BKB", "BBKB"])
 def test_a_policy_from_its_data_plays_the_same(name, labelled):
     policy = made(name, labelled, 1.2 * sb.Tanimoto())
     other = sb.Policy.from_dict(json.loads(json.dumps(policy.to_dict())))
     assert played(other) == played(policy)
 
 
-@pytest.mark.parametrize("name", ["GPEI", "GPTS"])
+@pytest.mark.parametrize("name", ["GPEI", "GPTS", "BBKB"])
 def test_a_copy_goes_on_alike(name, labelled):
-    policy = made(name, labelled)
+    policy = made(name, labelled, 1.2 * sb.Tanimoto() if name == "BBKB" else None)
     played(policy, 3)
     asked = policy.ask(4)
     assert policy.pending == asked
@@ -129,7 +153,7 @@ def test_a_run_is_resumed_from_its_store(labelled, tmp_path):
     assert resumed.best.x == whole.best.x
 
 
-@pytest.mark.parametrize("name", ["PEGPUCB", "PiGPUCB", "PSEI", "GPPI", "BBKB"])
+@pytest.mark.parametrize("name", ["PEGPUCB", "PiGPUCB", "PSEI", "GPPI"])
 def test_policies_that_play_no_pool_say_so(name, pool):
     keywords = {"priors": [sb.Prior("a", sb.RBF(0.2))]} if name == "PEGPUCB" else {"kernel": sb.RBF(0.2)}
     with pytest.raises(ValueError, match=r"(?s)space: got Pool.*no pool for .*GPUCB, IGPUCB, GPEI"):

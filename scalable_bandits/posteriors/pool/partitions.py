@@ -15,6 +15,7 @@ from scalable_bandits.spaces import Indices, Pool
 from scalable_bandits.spaces.pool import StoredRows, mask_of
 
 MOST_BYTES = 2**27  # of all samples together
+MOST = 16  # a sample is at most the 16th part of a chunk, or it would cost what it saves
 TOGETHER = 2**14  # sampled candidates that are scored as one task
 
 
@@ -35,7 +36,8 @@ class Partitions:
     share
         Share of the chunks that are chosen by their samples, and of those that are drawn.
     sample
-        Number of candidates in the sample of a chunk; fewer where the samples would have more than 128 MB.
+        Number of candidates in the sample of a chunk; fewer where that is more than a 16th of the chunk, or the samples
+        would have more than 128 MB.
     seed
         Seed of the samples, and of the chunks that are drawn.
     """
@@ -44,7 +46,7 @@ class Partitions:
         self._pool, self._seed = pool, seed
         self._count = max(math.ceil(share * pool.chunks), 1)
         row = pool.shape.bits + 8 * pool.shape.numbers
-        self._size = max(min(sample, MOST_BYTES // (row * pool.chunks)), 1)
+        self._size = max(min(sample, pool.shape.chunk // MOST, MOST_BYTES // (row * pool.chunks)), 1)
         self._samples: list[Sample] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
