@@ -167,4 +167,5 @@ for row in sb.analysis.differences(more, against=first):
 # %% [markdown]
 # **Next:** a study of your own, its file, environments and policies: [research](../docs/research.md). What is in a
 # store, and what happens when one is damaged: [stores](../docs/store.md). Where the figures of the papers come out
-# again: [published and measured](../docs/figures.md).
+# again: [published and measured](../docs/figures.md). Long lists to choose from:
+# [7_screening_molecules](7_screening_molecules.ipynb).
