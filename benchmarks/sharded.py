@@ -130,8 +130,8 @@ CASES = (
     Case("pi-GP-UCB on a box, cells", cells, "dimensions", 6, 60, 3, (2, 4)),
 )
 QUICK = (
-    Case(f"PE-GP-UCB, {PRIORS} priors", priors, "candidates", 300, 20, 1, (30,)),
-    Case("IGP-UCB, tiles", tiles, "candidates", 30_000, 20, 1, (10_000,)),
+    Case(f"PE-GP-UCB, {PRIORS} priors", priors, "candidates", 100, 20, 1, (30,)),
+    Case("IGP-UCB, tiles", tiles, "candidates", 30_000, 20, 1, ()),
     Case("pi-GP-UCB on a box, 4 in flight, cells", cells, "dimensions", 1, 5, 1, (), 4),
 )
 

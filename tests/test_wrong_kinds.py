@@ -3,6 +3,7 @@
 import inspect
 import math
 import re
+import tempfile
 
 import attrs
 import matplotlib as mpl
@@ -35,6 +36,8 @@ PARTITIONED = sb.PiGPUCB(SQUARE, sb.Matern(0.3), horizon=10)
 COVERAGE = sb.analysis.coverage(fresh(), TABLE, RUN)
 TIMES = sb.analysis.time_rounds(fresh(), TABLE, 5)
 POLICY = {"space": GRID, "kernel": KERNEL}
+FOLDER = tempfile.TemporaryDirectory()
+POOL = sb.Pool.write(f"{FOLDER.name}/pool.zarr", GRID.points(), progress=False)
 
 # What is called, with arguments that are fine, and the names of those that may be anything.
 CALLS = {
@@ -46,6 +49,8 @@ CALLS = {
     "PhasedElimination": (sb.PhasedElimination, {**POLICY, "horizon": 10}, ()),
     "DUETS": (sb.DUETS, {**POLICY, "horizon": 10}, ()),
     **{name: (getattr(sb, name), {**POLICY, "groups": [[0]]}, ()) for name in ("AddGPUCB", "AddGPTS")},
+    "PartitionedUCB": (sb.PartitionedUCB, {"space": POOL, "kernel": KERNEL}, ()),
+    "Pool": (sb.Pool, {"path": POOL.path}, ()),
     "RGPUCB": (sb.RGPUCB, {**POLICY, "memory": 3}, ()),
     "SWGPUCB": (sb.SWGPUCB, {**POLICY, "memory": 3}, ()),
     "TVGPUCB": (sb.TVGPUCB, {"space": GRID, "kernel": DRIFTING}, ()),

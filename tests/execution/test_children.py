@@ -60,7 +60,7 @@ def started(tmp_path):
 
 def test_functions_of_a_script_start_processes(started):
     """By multiprocessing, a pool and an executor, with functions of the script."""
-    assert started("objective", "2").communicate()[0].strip() == "[7.5, 7.5] []"
+    assert started("objective", "1").communicate()[0].strip() == "[7.5] []"
 
 
 def test_workers_end_with_a_killed_process(started):

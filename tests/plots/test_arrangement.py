@@ -153,6 +153,7 @@ def test_given_axes_keep_what_is_drawn_on_them(name, calls):
 
 
 @pytest.mark.parametrize("layout", [None, "constrained", "tight"])
+@pytest.mark.sampled(3)
 def test_pictures_in_small_axes(calls, layout):
     """Of two and a half by two inches; names are shortened."""
     for name in TUNING:
@@ -162,6 +163,7 @@ def test_pictures_in_small_axes(calls, layout):
         assert min(ax.get_position().width for ax in axes.flat) > 0.2
 
 
+@pytest.mark.slow
 def test_pages_and_files_leave_pyplot_alone(study, tmp_path, monkeypatch):
     """And need no display."""
     mine = plt.figure()

@@ -165,6 +165,7 @@ def test_draws_are_of_the_joint_posterior():
 
 @pytest.mark.parametrize("kind", [sb.AddGPUCB, sb.AddGPTS])
 @pytest.mark.parametrize(("d", "learned", "share"), [(10, False, 0.2), (30, False, 0.4), (10, True, 0.3)])
+@pytest.mark.sampled(3)
 def test_regret_of_a_sum_over_pairs(kind, d, learned, share):
     """Of 300 rounds, as a share of random play's, with groups that are given or learned."""
     rng = np.random.default_rng(d)

@@ -27,8 +27,10 @@ def regrets(study: str, horizon: int, labels: tuple[str, ...], seeds: int) -> np
     return np.array(out)
 
 
-@pytest.mark.parametrize("study", ["zhou2021-abrupt", "zhou2021-slow"])
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "study",
+    [pytest.param("zhou2021-abrupt", marks=pytest.mark.slow), pytest.param("zhou2021-slow", marks=pytest.mark.long)],
+)
 def test_forgetting_ends_ahead_under_drift(study):
     """Of IGP-UCB, on the same functions: the mean difference is above three of its standard errors, over 12 seeds."""
     total = regrets(study, 2500, ("IGP-UCB", *FORGETFUL), 12)

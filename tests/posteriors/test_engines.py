@@ -192,7 +192,7 @@ class TestConformance:
         assert value == pytest.approx(index.max(), abs=1e-7)
 
     @pytest.mark.parametrize("arms", [60, 150])
-    @pytest.mark.sampled(2)
+    @pytest.mark.sampled(4)
     @pytest.mark.slow
     def test_thirty_thousand_rounds_leave_no_trace_of_rounding(self, engine, arms):
         """The collapsed refit (one averaged observation an arm) is as good as the list of all."""

@@ -299,10 +299,10 @@ def test_several_points_of_a_generation_in_flight(monkeypatch):
     np.testing.assert_array_equal(np.isnan(region._evolution._values), [False] * 4 + [True] * 2)
 
 
-@pytest.mark.slow
-def test_where_a_function_has_no_second_derivatives():
+@pytest.mark.parametrize("d", [pytest.param(2, marks=pytest.mark.slow), pytest.param(5, marks=pytest.mark.long)])
+def test_where_a_function_has_no_second_derivatives(d):
     """The evolution strategy refines a minimum at a kink, where a smooth model promises gains that are none."""
-    _, values = minimized(sector(5), 5, 1000, tolerance=4e-6)
+    _, values = minimized(sector(d), d, 1000, tolerance=4e-6)
     assert values[-1] <= 4e-6
 
 

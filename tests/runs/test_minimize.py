@@ -860,9 +860,10 @@ class TestTimeout:
     @pytest.mark.slow
     def test_ends_an_evaluation_on_a_worker_process(self, tmp_path: Any) -> None:
         found = sb.minimize(
-            sleepy, {"k": sb.Integer(0, 3), "u": sb.Real(0, 1)}, 8, on="local:2", timeout=15.0, store=tmp_path / "run"
+            sleepy, {"k": sb.Integer(0, 3), "u": sb.Real(0, 1)}, 4, on="local:2", timeout=15.0, store=tmp_path / "run"
         )
-        assert len(found) + len(found.failed) == 8
+        assert len(found) + len(found.failed) == 4
+        assert len(found) > 0
         assert found.failed
         assert {ticket.error for ticket in found.failed} == {"TimeoutError: it took longer than 15 s"}
         assert all(setting["k"] < 2 for setting in found.x)

@@ -70,19 +70,24 @@ ENDS = {"killed": signal.SIGKILL, "interrupted": signal.SIGINT}
 SOME = {("worker processes", "killed"), ("threads", "interrupted")}
 
 
-@pytest.mark.parametrize(
-    ("way", "end"),
-    [
-        pytest.param(way, end, marks=pytest.mark.slow if (way, end) in SOME else pytest.mark.long)
-        for way in WAYS
-        for end in ENDS
-    ],
-)
+@pytest.mark.parametrize(("way", "end"), [pytest.param(*each, marks=pytest.mark.slow) for each in sorted(SOME)])
+def test_once(way, end, tmp_path):
+    check_ends(way, end, (5,), tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("end", ENDS)
 def test_again_and_again(way, end, tmp_path):
+    check_ends(way, end, (3, 5), tmp_path)
+
+
+def check_ends(way, end, after, tmp_path):
+    """End a run after so many more calls each time, then let it end by itself."""
     sent = ENDS[end]
     place, log = tmp_path / "run", tmp_path / "log"
     promised, children = 0, set()
-    for more in (3, 5):
+    for more in after:
         target = len(calls(log)) + more
         process = begin(place, log, way)
         until(lambda process=process, target=target: len(calls(log)) >= target or process.poll() is not None)
@@ -101,7 +106,7 @@ def test_again_and_again(way, end, tmp_path):
     assert process.returncode == 0, errors
     values, failures = stored(place)
     assert output.split() == [str(len(values)), str(len(failures)), "False"]
-    check_end(place, log, way, 2)
+    check_end(place, log, way, len(after))
     until(lambda: not any(psutil.pid_exists(pid) for pid in children))
 
 
