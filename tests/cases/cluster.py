@@ -14,6 +14,7 @@ from pathlib import Path
 
 import dask
 import numpy as np
+import psutil
 from distributed.utils import get_mp_context
 
 import scalable_bandits as sb
@@ -79,6 +80,14 @@ def by_hand(folder, workers=1, *options, scheme="tcp"):
             process.wait()
 
 
+def running(pid):
+    """Whether a process is there and has not ended."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def until(condition, seconds=300):
     """Wait for something to become true."""
     stop = time.monotonic() + seconds
@@ -109,12 +118,20 @@ class Standing:
             try:
                 self.client.cluster.scale(4)  # in the place of nannies that gave up
                 self.client.wait_for_workers(4, timeout=300)
-            except TimeoutError:
+                until(self.complete)  # and none of these was killed a moment ago, which the scheduler has not seen yet
+            except (TimeoutError, AssertionError):
                 self.close()
         if self.client is None:
             self.stack = contextlib.ExitStack()
             self.client = self.stack.enter_context(local(4))
         return self.client
+
+    def complete(self):
+        """Whether four workers run, and the scheduler knows these."""
+        there, nannies = self.client.nthreads(), list(self.client.cluster.workers.values())
+        return len(there) == len(nannies) == 4 and all(
+            nanny.worker_address in there and nanny.pid and running(nanny.pid) for nanny in nannies
+        )
 
     def close(self):
         if self.client is not None:
