@@ -199,6 +199,8 @@ def _of_mappings(stored: Mapping[str, Any], given: Mapping[str, Any], name: str,
     kind: Any = REGISTRY.get("" if by_name else str(given.get("type")), Specification)
     for key in [*stored, *(key for key in given if key not in stored)]:
         old, new = stored.get(key, usual.get(key, missing)), given.get(key, missing)
+        if key in getattr(kind, "places", ()):
+            continue
         if missing in (old, new):
             if by_name or not (key == "code" and "function" in stored and "function" in given):  # known by name in one
                 lines += [f"{inside}{key}: stored {_shown(old, missing)}, given {_shown(new, missing)}"]
@@ -326,6 +328,7 @@ class Specification(ABC):  # noqa: B024 - subclasses declare their own abstract 
 
     __slots__ = ()
     by_name: ClassVar[frozenset[str]] = frozenset()  # parameters that are dicts, in order, with names of the user's
+    places: ClassVar[frozenset[str]] = frozenset()  # parameters that say where a thing is; others say which one it is
     identified: ClassVar[frozenset[str]] = frozenset()  # parameters with values of the user's, all told apart
     runs_programs: ClassVar[bool] = False  # whether it is made by `from_dict` of its own class alone
 

@@ -8,7 +8,7 @@
     for t = 1, 2, ...:
         play x_t = argmax of mu_{t-1}(x) + beta_t s_{t-1}(x) in these chunks, as GP-UCB does          (3)
 
-What (1) misses in a chunk that is left out, (2) finds: a chunk is scored at least every 1 / p passes on average. A rare
+What (1) misses in a chunk that is left out, (2) finds: each chunk is scored every 1 / p passes on average. A rare
 pass over all chunks would cost the same; drawn chunks cost the same in every round, and which they are follows from
 the seed and the number of values told. A chunk without any candidate left is replaced by all others.
 """
@@ -74,7 +74,6 @@ class PartitionedUCB(GPUCB):
     def _next_query(self, allowed: Mask | None, draws: Draws | None = None) -> Query:
         query = super()._next_query(allowed, draws)
         index = UpperConfidence(self.width_formula().at(self.rounds + 1, self.information_gain))
-
         pool = cast(Pool, self.space)
 
         def promising(posterior: Surface, measured: Indices, passes: Passes) -> Indices:

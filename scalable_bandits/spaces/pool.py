@@ -145,6 +145,7 @@ class Pool(Space):
 
     dimension: ClassVar[int] = 1
     scanned: ClassVar[bool] = True
+    places: ClassVar[frozenset[str]] = frozenset(["path"])  # one that was moved is the same
 
     path: str = attrs.field(converter=to_path)
     packed: bool | None = attrs.field(default=None, kw_only=True)

@@ -183,7 +183,7 @@ def _foreign(path: str, array: zarr.Array[Any], packed: bool) -> ZarrCandidates:
     own = array.chunks[0]
     chunk = own * -(-PASS // own)
     widths = (width, 0) if packed else (0, width)
-    identity = f"{array.shape} {array.dtype} {array.chunks}"
+    identity = f"{path} {array.shape} {array.dtype} {array.chunks}"
     shape = Shape(n, *widths, chunk, False, None, identity)
     return ZarrCandidates(path, shape, {"bits" if packed else "numbers": array}, owned=False)
 

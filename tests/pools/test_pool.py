@@ -223,6 +223,19 @@ class TestX:
         drawn = {int(labelled.draw_other(np.random.default_rng(i), few)[0]) for i in range(1000)}
         assert drawn == set(range(250, 300))
 
+    def test_a_pool_that_was_moved_is_the_same(self, tmp_path):
+        def played(place, budget):
+            policy = sb.GPEI(sb.Pool(tmp_path / place), sb.RBF(0.3))
+            return sb.maximize(float, policy, budget, store=tmp_path / "run.zarr")
+
+        sb.Pool.write(tmp_path / "pool.zarr", NUMBERS)
+        zarr.create_array(str(tmp_path / "array.zarr"), data=NUMBERS)
+        first = played("pool.zarr", 3)
+        os.rename(tmp_path / "pool.zarr", tmp_path / "moved.zarr")
+        assert played("moved.zarr", 6).x[:3].tolist() == first.x.tolist()
+        with pytest.raises(sb.SpecificationDiffers, match="identity"):  # of an array of another program
+            played("array.zarr", 6)
+
     def test_another_pool_at_the_same_place_is_refused(self, tmp_path):
         """A stored run would go on with other candidates."""
         policy = sb.GPEI(sb.Pool.write(tmp_path / "pool.zarr", NUMBERS), sb.RBF(0.3))

@@ -222,7 +222,7 @@ class Queue:
         behind = places[self._since[places] < count]
         if not len(behind):
             return
-        if (self._slots[behind] < 0).any():  # more of them: rows of many candidates take little longer than of one
+        if (self._slots[behind] < 0).any():  # rows of many candidates take little longer than those of a few
             behind = np.union1d(behind, self._next_without_rows())
         self._give_slots(behind[self._slots[behind] < 0])  # and room for more elements to the others
         if (without := behind[self._slots[behind] < 0]).size:  # the others have lost theirs
@@ -244,11 +244,9 @@ class Queue:
     def _next_without_rows(self) -> Indices:
         """Return the places (k,) of candidates of large bounds that have no rows yet."""
         without = np.flatnonzero((self._slots < 0) & (self._bounds > -np.inf))
-        return (
-            without[np.argpartition(self._bounds[without], -TOGETHER)[-TOGETHER:]]
-            if len(without) > TOGETHER
-            else without
-        )
+        if len(without) <= TOGETHER:
+            return without
+        return without[np.argpartition(self._bounds[without], -TOGETHER)[-TOGETHER:]]
 
     def _give_slots(self, places: Indices) -> None:
         """Give candidates places for their rows; if memory is short, all others lose theirs."""
