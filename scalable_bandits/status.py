@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from scalable_bandits.commands import Command
-from scalable_bandits.runs.resuming import named_space
+from scalable_bandits.runs.resuming import known_space
 from scalable_bandits.runs.thinning import rounds_played
 from scalable_bandits.store import ObservationStore, StoredRun, StoreError
 from scalable_bandits.store.check import Part, check_run
@@ -39,7 +39,7 @@ class Status(NamedTuple):
     smallest: float  # smallest observation, in units of y; NaN before the first
     minimize: bool  # whether the smallest observation is the best one
     failures: int  # number of failed evaluations that the policy was told
-    x: Any = None  # best point of a tuning run: a dict of a named space, coordinates, or an arm number
+    x: Any = None  # best point of a tuning run: a dict of a named space, a label, coordinates, or an arm number
 
     @property
     def best(self) -> float:
@@ -156,9 +156,9 @@ def _extremes(run: StoredRun) -> tuple[float, float, Any]:
         largest = max(largest, (float(y.max()), -first - int(y.argmax())))
     x = None
     if run.attributes.get("kind") != "simulate" and "x" in names:
-        row, space = smallest[1] if minimizes(run) else -largest[1], named_space(run)
+        row, space = smallest[1] if minimizes(run) else -largest[1], known_space(run)
         point = run.read(row, row + 1, ["x"])["x"][0]
-        x = point.tolist() if space is None else space.setting(point)
+        x = point.tolist() if space is None else space.argument(point)
     return smallest[0], largest[0], x
 
 

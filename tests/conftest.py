@@ -96,6 +96,9 @@ def pytest_collection_modifyitems(items):
         slow = (covering(cases, 2) if several else cases)[:: mark.kwargs.get("slow", 3)]
         for case in rest[max(room - len(chosen), 0) :]:
             case.add_marker(pytest.mark.slow if case in slow else pytest.mark.long)
+    items.sort(
+        key=lambda item: "test_executed_again" not in item.nodeid
+    )  # minutes, for which all would wait at the end
 
 
 def pytest_collection_finish():

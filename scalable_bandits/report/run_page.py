@@ -23,10 +23,11 @@ from scalable_bandits.report.numbers import number
 from scalable_bandits.runs.readable import point_text, shown
 from scalable_bandits.runs.recording import replay_calls
 from scalable_bandits.runs.result import TuningResult, best_points
-from scalable_bandits.runs.resuming import environment_of, named_space, policy_of
+from scalable_bandits.runs.resuming import environment_of, known_space, policy_of
 from scalable_bandits.runs.thinning import ROUND, keeps_some, rounds_played
 from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.spaces import Arms, Indices
+from scalable_bandits.spaces.named import NamedSpace
 from scalable_bandits.status import minimizes, status
 from scalable_bandits.store import StoredRun
 
@@ -176,10 +177,10 @@ def _best(run: StoredRun) -> Section:
     y = run.read(names=["y"])["y"]
     order = np.argsort(y if minimizes(run) else -y, kind="stable")[:BEST_ROWS]
     numbers = run.read(names=[ROUND])[ROUND] if keeps_some(run) else np.arange(1, len(y) + 1)
-    points, space = run.read(names=["x"])["x"][order], named_space(run)
-    if space is None:
-        headings = ["x"]
-        cells = [[", ".join(f"{value:.6g}" for value in np.atleast_1d(point))] for point in points]
+    points, space = run.read(names=["x"])["x"][order], known_space(run)
+    if not isinstance(space, NamedSpace):
+        known = points if space is None else space.arguments(points)
+        headings, cells = ["x"], [[point_text(x).removeprefix("x = ")] for x in known]
     else:
         headings = list(space.names)
         settings = space.arguments(points)
@@ -191,9 +192,9 @@ def _best(run: StoredRun) -> Section:
 
 def _failures(run: StoredRun) -> Section:
     """Tabulate the last failures of evaluations."""
-    space, last = named_space(run), run.failures[-BEST_ROWS:][::-1]
+    space, last = known_space(run), run.failures[-BEST_ROWS:][::-1]
     points = [np.array(each.x) for each in last]
-    xs = [point_text(x if space is None else space.setting(x)) for x in points]
+    xs = [point_text(x if space is None else space.argument(x)) for x in points]
     errors = [(each.trace.strip() or each.error).rpartition("\n")[2] for each in last]
     rows = [(f"{each.round or 0:,}", *others) for each, *others in zip(last, xs, errors, strict=True)]
     title = f"The last {len(rows)} of {len(run.failures):,} failed evaluations"

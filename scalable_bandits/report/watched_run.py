@@ -16,10 +16,9 @@ import numpy as np
 from scalable_bandits.checks import Floats
 from scalable_bandits.plots.style import POINTS
 from scalable_bandits.progress import Pace
-from scalable_bandits.runs.resuming import named_space
+from scalable_bandits.runs.resuming import known_space
 from scalable_bandits.runs.thinning import ROUND
-from scalable_bandits.spaces import Indices
-from scalable_bandits.spaces.named import NamedSpace
+from scalable_bandits.spaces import Indices, Space
 from scalable_bandits.status import minimizes, state_of, type_name
 from scalable_bandits.store import ObservationStore, StoredRun, StoreError
 from scalable_bandits.store.locations import ACKNOWLEDGED, locate
@@ -85,7 +84,7 @@ class WatchedRun:
 
     def _forget(self) -> None:
         self.run: StoredRun | None = None
-        self._space: NamedSpace | None = None
+        self._space: Space | None = None
         self._mark: bytes | None = None  # content of the small file that changes with each transaction
         self._columns: dict[str, list[Any]] = {}
         self._rows = self.failures = 0
@@ -105,7 +104,7 @@ class WatchedRun:
                 run = self._opened()
                 if run is not self.run or len(run) < self._rows:
                     self._forget()
-                    self.run, self._space = run, named_space(run)
+                    self.run, self._space = run, known_space(run)
                 self._take(run, writer)
                 self._mark = mark  # last: what could not be read is read again
             self.writer, self.state = writer, state_of(self.run, writer)
@@ -254,4 +253,4 @@ class WatchedRun:
 
     def _shown(self, x: Any) -> Any:
         point = np.asarray(x)
-        return point if self._space is None or not point.size else self._space.setting(point)
+        return point if self._space is None or not point.size else self._space.argument(point)

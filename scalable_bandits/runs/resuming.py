@@ -31,7 +31,7 @@ from scalable_bandits.runs.result import TuningResult
 from scalable_bandits.runs.screen import screen
 from scalable_bandits.runs.simulate import simulate
 from scalable_bandits.runs.trajectory import Trajectory
-from scalable_bandits.spaces import Space
+from scalable_bandits.spaces import Pool, Space
 from scalable_bandits.spaces.named import NamedSpace
 from scalable_bandits.specification import allow, imported, names_in
 from scalable_bandits.store import ObservationStore, StoredRun, StoreError
@@ -74,6 +74,28 @@ def named_space(run: StoredRun) -> NamedSpace | None:
     except ValueError:
         return None
     return space if isinstance(space, NamedSpace) else None
+
+
+def known_space(run: StoredRun) -> Space | None:
+    """Return the space of a run where its points are known by more than coordinates: settings, or a pool's labels.
+
+    Parameters
+    ----------
+    run
+        Run, open for reading.
+
+    Returns
+    -------
+    Space or None
+        A named space, or a pool whose candidates have labels; None for others, and for a pool that is elsewhere now.
+    """
+    if _space_of(run).get("type") != Pool.__name__:
+        return named_space(run)
+    try:
+        space = labelled_space(run)
+    except (ValueError, StoreError):
+        return None
+    return space if isinstance(space, Pool) and space.shape.labelled else None
 
 
 def labelled_space(run: StoredRun) -> Space:

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import scalable_bandits as sb
 from scalable_bandits.cli import app
 from scalable_bandits.runs.resuming import resume
+from scalable_bandits.status import status
 
 long = [pytest.param(last, marks=pytest.mark.long) for last in (1, 15, 16)]
 RNG = np.random.default_rng(8)
@@ -115,7 +116,14 @@ def test_a_screening_is_shown(pool, tmp_path):
     assert f"x = {found.best.x}" in found.summary()
     page = CliRunner().invoke(app, ["report", str(tmp_path / "run.zarr"), "--out", str(tmp_path / "page.html")])
     assert page.exit_code == 0, page.output
-    assert found.best.x in (tmp_path / "page.html").read_text()
+    shown, failed = (tmp_path / "page.html").read_text(), [LABELS[int(each.x[0])] for each in found.failed]
+    best = max((x for x in choices(found) if x not in failed), key=VALUES.__getitem__)
+    assert failed
+    assert all(each in shown for each in (found.best.x, best, *failed))
+    assert status(tmp_path / "run.zarr").x == best
+    os.rename(pool.path, f"{pool.path}.elsewhere")
+    assert status(tmp_path / "run.zarr").x == [float(best.split()[1])]
+    os.rename(f"{pool.path}.elsewhere", pool.path)
     with pytest.raises(ValueError, match="the candidates of a pool have no order"):
         sb.plots.slices(found)
 
