@@ -68,7 +68,8 @@ def check_draws(name, data, tmp_path_factory, monkeypatch):
                 if number in others:
                     others.remove(number)
         q = draw(st.integers(1, 6))
-        for i, number in enumerate(policy.ask(q).tolist() if count > len(told) + q + 3 else []):
+        enough = count - len({*told, *pending, *failed}) >= q  # others would be refused, rightly
+        for i, number in enumerate(policy.ask(q).tolist() if enough and count > len(told) + q + 3 else []):
             width = gpts_width(gp.information_gain(), 2.0, NOISE, 0.1) if name == "GPTS" else 1.0
             rng_of_round = generator(key, "draws", len(gp.observations) + len(pending) + len(failed) + 1)
             index = oracle.path(gp, phi, width, VARIANCE, rng_of_round)
