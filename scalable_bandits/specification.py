@@ -198,9 +198,9 @@ def _of_mappings(stored: Mapping[str, Any], given: Mapping[str, Any], name: str,
     usual = {} if by_name else _defaults(given.get("type"))  # parameters that are newer than the store had these values
     kind: Any = REGISTRY.get("" if by_name else str(given.get("type")), Specification)
     for key in [*stored, *(key for key in given if key not in stored)]:
-        old, new = stored.get(key, usual.get(key, missing)), given.get(key, missing)
         if key in getattr(kind, "places", ()):
             continue
+        old, new = stored.get(key, usual.get(key, missing)), given.get(key, missing)
         if missing in (old, new):
             if by_name or not (key == "code" and "function" in stored and "function" in given):  # known by name in one
                 lines += [f"{inside}{key}: stored {_shown(old, missing)}, given {_shown(new, missing)}"]

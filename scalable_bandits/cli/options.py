@@ -57,3 +57,8 @@ VALUE_FROM = Annotated[
 TIMEOUT = Annotated[float | None, option("S", "Seconds after which an evaluation is ended, and has failed.")]
 RETRIES = Annotated[int, option("N", "Tries of a failed evaluation after the first.", min=0)]
 SEED = Annotated[int, option("N", "Seed of all random numbers.", min=0)]
+
+
+def numbers(text: str) -> list[Any]:
+    """Return the parts of a list with commas: whole numbers, and other parts as texts, which a check then names."""
+    return [int(part) if part.strip().isdecimal() else part for part in text.split(",")]

@@ -409,7 +409,7 @@ def _plan_screen(
     from scalable_bandits.spaces import Pool
 
     with refusals():
-        counts: list[Any] = [int(part) if part.strip().isdecimal() else part for part in workers.split(",")]
+        counts = options.numbers(workers)
         found = plan_screen(Pool(pool), budget, batch=batch, workers=counts, candidates=candidates, on=on)
     if json:
         print_json(found)

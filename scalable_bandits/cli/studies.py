@@ -328,7 +328,7 @@ def plan(
     from scalable_bandits.planning import plan as planned
 
     with refusals():
-        counts: list[Any] = [int(part) if part.strip().isdecimal() else part for part in workers.split(",")]
+        counts = options.numbers(workers)
         found = planned(
             load(study, environment, classes or ()), counts, seconds=seconds, stored=store, on=on,
             **choice(replicates, horizon, case, policy, axis, data),

@@ -73,11 +73,12 @@ class PartitionedUCB(GPUCB):
 
     def _next_query(self, allowed: Mask | None, draws: Draws | None = None) -> Query:
         query = super()._next_query(allowed, draws)
-        index = UpperConfidence(self.width_formula().at(self.rounds + 1, self.information_gain))
-        pool = cast(Pool, self.space)
 
         def promising(posterior: Surface, measured: Indices, passes: Passes) -> Indices:
-            question = Question(pool, posterior, None, index, measured, 1, query.salt, query.available)
+            index = UpperConfidence(self.width_formula().at(self.rounds + 1, self.information_gain))
+            question = Question(
+                cast(Pool, self.space), posterior, None, index, measured, 1, query.salt, query.available
+            )
             return self._partitions.chosen(question, passes, self.rounds)  # (1), (2)
 
         return query._replace(chunks=promising)

@@ -180,7 +180,8 @@ def _best(run: StoredRun) -> Section:
     points, space = run.read(names=["x"])["x"][order], known_space(run)
     if not isinstance(space, NamedSpace):
         known = points if space is None else space.arguments(points)
-        headings, cells = ["x"], [[point_text(x).removeprefix("x = ")] for x in known]
+        texts = [x if isinstance(x, str) else ", ".join(f"{value:.6g}" for value in np.atleast_1d(x)) for x in known]
+        headings, cells = ["x"], [[text] for text in texts]
     else:
         headings = list(space.names)
         settings = space.arguments(points)

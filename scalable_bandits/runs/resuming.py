@@ -185,7 +185,7 @@ def _filled(run: StoredRun, part: Any, name: str, without: Collection[str]) -> A
 
 
 def function_of(name: str) -> Callable[[Any], float]:
-    """Import the user's function; ValueError if there is none of that name."""
+    """Import the user's function; ValueError if the name is that of nothing, or of no function."""
     found: Callable[[Any], float] = imported("function", name, "a function")
     if not callable(found):
         checks.refuse("function", name, "module:name of a function")

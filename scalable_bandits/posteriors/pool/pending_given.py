@@ -64,12 +64,11 @@ class PendingGiven:
         self._points[old:new] = points
         factor, within = self._factor, covariances(self._posterior.kernel, points, points)
         for i in range(len(points)):
-            self.count, row = old + i, factor[old + i]
+            place, known, row, width = np.array([old + i]), np.array([old]), factor[old + i], m + old + i
             row[: m + old] = rows[i]
-            place, known = np.array([old + i]), np.array([old])
             numba_pool.continue_rows(factor, place, known, within[i : i + 1], old, factor, m, old + i)
-            left = float(within[i, i] - row[: m + old + i] @ row[: m + old + i])
-            row[m + old + i] = np.sqrt(max(left, 0.0) + self._noise)
+            left = float(within[i, i] - row[:width] @ row[:width])
+            row[width] = np.sqrt(max(left, 0.0) + self._noise)
         self.count = new
 
     def _make_room(self, room: int) -> None:
