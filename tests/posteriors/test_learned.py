@@ -1,5 +1,6 @@
 """A learned prior: its transform, what it learns, and that this depends on the observations and their order alone."""
 
+import copy
 import math
 
 import numpy as np
@@ -335,6 +336,20 @@ def test_a_restored_policy_goes_on_alike(rounds, monkeypatch):
     second._introduce(np.arange(domain.size), domain.points())
     second.restore(state)
     np.testing.assert_array_equal(asked(first, 4), asked(second, 4))
+
+
+def test_a_restored_policy_knows_the_noise_before_it_chooses():
+    """On few candidates with much noise, which are worth more than three measurements each."""
+    grid, rng = sb.Grid([[0, 1]], 6), np.random.default_rng(0)
+    policy = sb.GPEI(grid)
+    for i in range(32):
+        x = policy.ask()
+        policy.tell(x, float(np.sin(5 * x[0]) + 0.5 * rng.normal()))
+        if i >= 24:
+            restored = sb.GPEI(grid)
+            restored.restore(copied(policy.state()))
+            assert restored.best() == policy.best()
+            np.testing.assert_array_equal(restored.ask(), copy.deepcopy(policy).ask())
 
 
 @pytest.mark.parametrize(("kind", "most"), [(sb.GPPI, 3000), (sb.GPEI, 1500)])

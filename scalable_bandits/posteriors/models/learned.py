@@ -177,6 +177,7 @@ class LearnedModel(Model):
     @property
     def noise(self) -> float:
         """Noise variance of an observation, in squared units of z: learned, or that of the last observation."""
+        self._learn()
         return self._noise
 
     @property
@@ -239,7 +240,7 @@ class LearnedModel(Model):
         pending
             Numbers of the pending points; a number may be pending several times.
         """
-        if self.known_noise or not self.ys or self._noise >= SMALL_NOISE:
+        if self.known_noise or not self.ys or self.noise >= SMALL_NOISE:
             return np.empty(0, dtype=np.int64)
         points, counts = np.unique(np.concatenate([self.numbers, pending]).astype(np.int64), return_counts=True)
         return points if self.exact_values else points[counts >= AGAIN]
@@ -270,7 +271,7 @@ class LearnedModel(Model):
     def averages(self) -> tuple[Indices, Floats, Floats]:
         """Return distinct points, averages of y and their noise variances, in units of y: three (m,) arrays."""
         found = CollapsedObservations()
-        learned = self._noise * self._transform.scale**2
+        learned = self.noise * self._transform.scale**2
         for point, y, variance in zip(self.numbers, self.ys, self.variances, strict=True):
             found.add(point, y, variance if self.known_noise else learned)
         return found.collapsed()
