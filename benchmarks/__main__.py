@@ -4,7 +4,7 @@
 of which takes as long again or longer, and ``boxes``, in which whole runs of other packages take hours), ``--quick`` at
 a size that only shows that they run, and names choose some of them; ``two`` and ``six`` are the whole runs of
 ``boxes``, whose functions ``--seeds`` chooses. ``python -m benchmarks tuners``, ``search``, ``in_flight``,
-``discrete`` and ``pools`` are commands of their own (``--help`` says more).
+``discrete``, ``pools`` and ``constrained`` are commands of their own (``--help`` says more).
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from benchmarks.approximate import approximate
 from benchmarks.boxes import boxes, six, two
 from benchmarks.changing import changing
 from benchmarks.cluster import cluster
+from benchmarks.constrained import command as constrained
 from benchmarks.coverage import coverage
 from benchmarks.drift import drift
 from benchmarks.long import long
@@ -272,6 +273,8 @@ def main() -> None:
         sys.exit(search.main(sys.argv[2:]))
     if sys.argv[1:2] == ["pools"]:
         sys.exit(pools.main(sys.argv[2:]))
+    if sys.argv[1:2] == ["constrained"]:
+        sys.exit(constrained.main(sys.argv[2:]))
     if sys.argv[1:2] == ["discrete"]:
         sys.exit(discrete.main(sys.argv[2:]))
     if sys.argv[1:2] == ["in_flight"]:

@@ -68,8 +68,8 @@ class Programs:
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._command, self._timeout)
 
-    def __call__(self, setting: Any) -> float:
-        """Run the command for a setting, and return the value that it prints.
+    def __call__(self, setting: Any) -> Any:
+        """Run the command for a setting, and return the value that it prints, or a dict of several.
 
         Parameters
         ----------
@@ -178,6 +178,14 @@ def _words(value: Any) -> tuple[str, ...]:
     return words
 
 
+def _keys(value: Any) -> tuple[str, ...]:
+    """Return keys as a tuple."""
+    keys = tuple(value) if isinstance(value, tuple | list) else (value,)
+    if not all(isinstance(key, str) and key for key in keys):
+        checks.refuse("outputs", value, "keys, a sequence of texts")
+    return keys
+
+
 @attrs.frozen(eq=True, slots=False)
 class Command(Specification):
     """Function of a setting that runs a program, without a shell, and returns the number that it prints.
@@ -190,6 +198,9 @@ class Command(Specification):
     value_from
         Key of the value in the JSON object on the last line of output; "a.b" is key b in the object under a. If not
         given, the last line is the value.
+    outputs
+        Keys of further values in that object, those of `constraints`. The result is then a dict by key, with None
+        for a value that is null.
 
     Raises
     ------
@@ -207,10 +218,13 @@ class Command(Specification):
 
     command: tuple[str, ...] = attrs.field(converter=_words)
     value_from: str | None = attrs.field(default=None)
+    outputs: tuple[str, ...] = attrs.field(default=(), converter=_keys)
 
     def __attrs_post_init__(self) -> None:
         if self.value_from is not None and not (isinstance(self.value_from, str) and self.value_from):
             checks.refuse("value_from", self.value_from, "a key, or None")
+        if self.outputs and self.value_from is None:
+            checks.refuse("value_from", None, "the key of the objective, beside those of other outputs")
         _ = self.names
 
     def __str__(self) -> str:
@@ -260,25 +274,35 @@ class Command(Specification):
         pieces = [string.Formatter().parse(word) for word in self.command]
         return ["".join(text + ("" if name is None else values[name]) for text, name, _, _ in each) for each in pieces]
 
-    def __call__(self, setting: Any) -> float:
-        """Run the command for a setting, and return the value that it prints; see `Programs`."""
+    def __call__(self, setting: Any) -> Any:
+        """Run the command for a setting, and return the value that it prints, or the dict; see `Programs`."""
         return Programs(self)(setting)
 
-    def value(self, output: str, errors: str) -> float:
-        """Return the value in the last line of output; CommandFailed, with the end of the errors, if there is none."""
+    def value(self, output: str, errors: str) -> Any:
+        """Return the value, or the dict of values, in the last line of output.
+
+        If there is none: CommandFailed, with the end of the errors.
+        """
         lines = output.strip().splitlines()
         if not lines:
             wanted = f"its last line, of less than {TAIL_BYTES // 1024} kB, is to be the value"
             raise CommandFailed(f"no output: {wanted}\n{_tail(errors)}".rstrip())
-        try:
-            value: Any = lines[-1] if self.value_from is None else json.loads(lines[-1])
-            whole = isinstance(value, dict) and self.value_from in value  # a key with points in it
-            for key in [] if self.value_from is None else [self.value_from] if whole else self.value_from.split("."):
-                value = value[key]
-            return float(value)
-        except (ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError):
-            wanted = "a number" if self.value_from is None else f"a JSON object with a number under {self.value_from!r}"
-            raise CommandFailed(f"the last line of output is {lines[-1][:200]!r}, not {wanted}") from None
+        values: dict[str | None, float | None] = {}
+        for key in (self.value_from, *self.outputs):
+            try:
+                value = lines[-1] if key is None else _under(json.loads(lines[-1]), key)
+                values[key] = None if value is None and self.outputs else float(value)
+            except (ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError):
+                wanted = "a number" if key is None else f"a JSON object with a number under {key!r}"
+                raise CommandFailed(f"the last line of output is {lines[-1][:200]!r}, not {wanted}") from None
+        return values if self.outputs else values[self.value_from]
+
+
+def _under(printed: Any, key: str) -> Any:
+    """Return the value under a key, which may have points in it, of a JSON object."""
+    for part in [key] if isinstance(printed, dict) and key in printed else key.split("."):
+        printed = printed[part]
+    return printed
 
 
 def command_of(run: StoredRun) -> Command | None:

@@ -10,7 +10,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from scalable_bandits.commands import Command
+from scalable_bandits.runs.limits import kept_values
 from scalable_bandits.runs.resuming import known_space
 from scalable_bandits.runs.thinning import rounds_played
 from scalable_bandits.store import ObservationStore, StoredRun, StoreError
@@ -144,17 +147,22 @@ def minimizes(run: StoredRun) -> bool:
 def _extremes(run: StoredRun) -> tuple[float, float, Any]:
     """Return the smallest and the largest y, reading a block at a time, and x of the first best one.
 
-    The numbers are NaN without observations; x is None then, and of a simulation.
+    With constraints, of those that keep them. The numbers are NaN without observations; x is None then, and of a
+    simulation.
     """
     names = {field.name for field in run.fields}
     if "y" not in names or not len(run):
         return math.nan, math.nan, None
     smallest, largest = (math.inf, 0), (-math.inf, 0)  # with the row, and with minus the row: of equal ones the first
     for first in range(0, len(run), BLOCK):
-        y = run.read(first, first + BLOCK, ["y"])["y"]
-        smallest = min(smallest, (float(y.min()), first + int(y.argmin())))
-        largest = max(largest, (float(y.max()), -first - int(y.argmax())))
+        y = kept_values(run, first, first + BLOCK)
+        if np.isnan(y).all():  # an output of each misses its limit
+            continue
+        smallest = min(smallest, (float(np.nanmin(y)), first + int(np.nanargmin(y))))
+        largest = max(largest, (float(np.nanmax(y)), -first - int(np.nanargmax(y))))
     x = None
+    if smallest[0] == math.inf:
+        return math.nan, math.nan, None
     if run.attributes.get("kind") != "simulate" and "x" in names:
         row, space = smallest[1] if minimizes(run) else -largest[1], known_space(run)
         point = run.read(row, row + 1, ["x"])["x"][0]

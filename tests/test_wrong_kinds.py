@@ -50,6 +50,7 @@ CALLS = {
     "DUETS": (sb.DUETS, {**POLICY, "horizon": 10}, ()),
     **{name: (getattr(sb, name), {**POLICY, "groups": [[0]]}, ()) for name in ("AddGPUCB", "AddGPTS")},
     "PartitionedUCB": (sb.PartitionedUCB, {"space": POOL, "kernel": KERNEL}, ()),
+    "ConstrainedGPEI": (sb.ConstrainedGPEI, {"space": GRID, "constraints": {"g": sb.AtMost(0.0)}}, ()),
     "Pool": (sb.Pool, {"path": POOL.path}, ()),
     "RGPUCB": (sb.RGPUCB, {**POLICY, "memory": 3}, ()),
     "SWGPUCB": (sb.SWGPUCB, {**POLICY, "memory": 3}, ()),

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from scalable_bandits import checks
+
+if TYPE_CHECKING:
+    from scalable_bandits.policies.outputs import Limit
 
 
 def option(value: str, text: str, *names: str, **limits: Any) -> Any:
@@ -54,9 +60,27 @@ MINIMIZE = Annotated[
 VALUE_FROM = Annotated[
     str | None, option("KEY", "Key of the value in the last line of output, a JSON object. Default: the line itself.")
 ]
+CONSTRAINT_HELP = (
+    'Limit of another value in that object, as "latency<=50" or "accuracy>=0.9"; may be repeated. Needs --value-from.'
+)
+CONSTRAINT = Annotated[list[str] | None, option("KEY<=LIMIT", CONSTRAINT_HELP)]
 TIMEOUT = Annotated[float | None, option("S", "Seconds after which an evaluation is ended, and has failed.")]
 RETRIES = Annotated[int, option("N", "Tries of a failed evaluation after the first.", min=0)]
 SEED = Annotated[int, option("N", "Seed of all random numbers.", min=0)]
+
+
+def limits(texts: list[str] | None) -> dict[str, Limit] | None:
+    """Return the limits by key in texts such as "latency<=50"; None without texts."""
+    from scalable_bandits.policies.outputs import AtLeast, AtMost
+
+    found: dict[str, Limit] = {}
+    for text in texts or []:
+        name, sign, number = [part.strip() for part in (*re.split("(<=|>=)", text, maxsplit=1), "", "")][:3]
+        try:
+            found[name] = (AtMost if sign == "<=" else AtLeast)(float(number))
+        except ValueError:
+            checks.refuse("--constraint", text, 'a key, <= or >=, and a number: "latency<=50"')
+    return found or None
 
 
 def numbers(text: str) -> list[Any]:

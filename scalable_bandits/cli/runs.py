@@ -331,6 +331,7 @@ def tune(
     minimize: options.MINIMIZE = None,
     parallel: Annotated[int, option("N", "Number of evaluations in flight at once.", min=1)] = 1,
     value_from: options.VALUE_FROM = None,
+    constraint: options.CONSTRAINT = None,
     timeout: options.TIMEOUT = None,
     retries: options.RETRIES = 0,
     seed: options.SEED = 0,
@@ -344,9 +345,11 @@ def tune(
     again = resume_command(store, command=command)
     with refusals(again=again), terminated_like_interrupted(), chdir("."):
         find = runs.minimize if _direction("tune", minimize) else runs.maximize
+        limits = options.limits(constraint)
         found = find(
-            Command(command, value_from), SearchSpace.from_toml(space), budget, parallel=parallel, retries=retries,
-            timeout=timeout, store=store, seed=seed, progress=True,
+            Command(command, value_from, tuple(limits or ())), SearchSpace.from_toml(space), budget, parallel=parallel,
+            retries=retries, timeout=timeout, store=store, constraints=limits,
+            objective=value_from if limits else None, seed=seed, progress=True,
         )  # fmt: skip
     _show_found(found, again, store, json)
 
@@ -440,7 +443,8 @@ def _show_found(found: TuningResult, again: str, store: str, json: bool) -> None
     if json:
         print_json(
             {"evaluations": len(found.tickets), "minimize": found.minimize, "interrupted": found.interrupted,
-             "best": found.recommended, "measured": found.measured, "failed": plain_failures(found)}
+             "best": found.recommended, "measured": found.measured, "failed": plain_failures(found),
+             **({"constraints": [each._asdict() for each in found.constraints]} if found.constraints else {})}
         )  # fmt: skip
     else:
         show_best(found)

@@ -191,3 +191,50 @@ class ProbabilityOfImprovement(Improvement):
         """Return the derivatives (k,) of the index in mean and variance: 1 / s and -z / (2 s^2)."""
         std = np.sqrt(np.maximum(variance, LEAST))
         return 1.0 / std, -0.5 * improvement_score(mean, std, self.best, self.xi) / std**2
+
+
+@attrs.frozen(eq=False)
+class FeasibleImprovement:
+    """Index of several outputs: log of the expected improvement of the first times the probability that limits hold.
+
+    Means and variances (1 + J, k) have a row for the first output and one for each that has a limit.
+
+    Parameters
+    ----------
+    improvement
+        Index of the first output; None while there is no incumbent: then the probability alone counts.
+    limits
+        Smallest feasible values (J,) of the other outputs, in units of these.
+
+    References
+    ----------
+    Schonlau, Welch & Jones 1998; Gardner et al. 2014.
+    """
+
+    improvement: ExpectedImprovement | None
+    limits: Floats
+
+    def __call__(self, mean: Floats, variance: Floats) -> Floats:
+        from scipy.special import log_ndtr
+
+        total = log_ndtr(self._scores(mean, variance)).sum(axis=0)
+        if self.improvement is not None:
+            total += self.improvement(mean[0], variance[0])
+        return np.asarray(total)
+
+    def slopes(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+        """Return the derivatives of the index in means and variances, two (1 + J, k) arrays."""
+        from scipy.special import log_ndtr
+
+        by_mean, by_variance = np.zeros((2, *mean.shape))
+        if self.improvement is not None:
+            by_mean[0], by_variance[0] = self.improvement.slopes(mean[0], variance[0])
+        std, z = np.sqrt(np.maximum(variance[1:], LEAST)), self._scores(mean, variance)
+        near = np.maximum(z, -1e4)
+        by_score = np.where(z < -1e4, -z, np.exp(-0.5 * near**2 + LOG_PHI - log_ndtr(near)))  # phi / Phi
+        by_mean[1:] = by_score / std
+        by_variance[1:] = -0.5 * by_score * z / std**2
+        return by_mean, by_variance
+
+    def _scores(self, mean: Floats, variance: Floats) -> Floats:
+        return (mean[1:] - self.limits[:, None]) / np.sqrt(np.maximum(variance[1:], LEAST))

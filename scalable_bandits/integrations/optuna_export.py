@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +20,8 @@ from optuna.trial import FrozenTrial, TrialState
 
 from scalable_bandits import checks
 from scalable_bandits.integrations.optuna_study import distribution_of
+from scalable_bandits.policies.outputs import Limit
+from scalable_bandits.runs.limits import limits_of
 from scalable_bandits.runs.readable import setting_of
 from scalable_bandits.runs.resuming import labelled_space
 from scalable_bandits.spaces import Space
@@ -28,6 +31,7 @@ from scalable_bandits.store import StoredRun
 from scalable_bandits.tickets import OPEN, Ticket
 
 RUN = "scalable_bandits.run"  # user attribute of a study: identity of the stored run
+CONSTRAINTS = "constraints"  # system attribute of a trial: by how much it violates each constraint, if above 0
 TICKET = "ticket"  # user attribute of a trial: number of the evaluation
 
 
@@ -64,9 +68,9 @@ def export_study(run: StoredRun, to: Any, name: str) -> int:
     distributions = distributions_of(space)
     study = _study(run, storage_of(to), name)
     known = {trial.user_attrs.get(TICKET): trial for trial in study.get_trials(deepcopy=False)}
-    told = evaluations_of(run)
+    told, limits = evaluations_of(run), limits_of(run)
     for ticket in told:
-        trial, there = _trial(space, distributions, ticket), known.get(ticket.number)
+        trial, there = _trial(space, distributions, ticket, limits), known.get(ticket.number)
         if there is None:
             study.add_trial(trial)
         elif not there.state.is_finished() and trial.state.is_finished():
@@ -127,7 +131,17 @@ def _study(run: StoredRun, storage: BaseStorage, name: str) -> optuna.Study:
     return study
 
 
-def _trial(space: Space, distributions: Mapping[str, BaseDistribution], ticket: Ticket) -> FrozenTrial:
+def _violations(ticket: Ticket, limits: Mapping[str, Limit]) -> dict[str, Any]:
+    """Return by how much each output misses its limit, as Optuna keeps it: above 0 where it does."""
+    if ticket.state != "done" or not limits:
+        return {}
+    values = [(limit, ticket.result["outputs"][name]) for name, limit in limits.items()]
+    return {CONSTRAINTS: [math.inf if v is None else limit.SIGN * (limit.limit - v) for limit, v in values]}
+
+
+def _trial(
+    space: Space, distributions: Mapping[str, BaseDistribution], ticket: Ticket, limits: Mapping[str, Limit]
+) -> FrozenTrial:  # fmt: skip
     """Return an evaluation as a trial."""
     setting = setting_of(space, ticket)
     numbers, values = dict(zip(distributions, ticket.x, strict=False)), dict(setting)
@@ -149,5 +163,5 @@ def _trial(space: Space, distributions: Mapping[str, BaseDistribution], ticket: 
         params=values,
         distributions={key: distributions[key] for key in setting},
         user_attrs={key: value for key, value in more.items() if value is not None and value == value},
-        system_attrs={}, intermediate_values={},
+        system_attrs=_violations(ticket, limits), intermediate_values={},
     )  # fmt: skip

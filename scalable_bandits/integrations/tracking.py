@@ -7,6 +7,7 @@ from collections.abc import Container
 from typing import Any, NamedTuple
 
 from scalable_bandits.identity import function_name
+from scalable_bandits.runs.limits import keeps
 from scalable_bandits.runs.readable import setting_of
 from scalable_bandits.runs.result import TuningResult
 from scalable_bandits.runs.stopping import RunStart, RunView
@@ -42,6 +43,7 @@ class Tracker(ABC):
         """
         self._space, self._minimize = run.policy.space, run.policy.minimize
         self._names = [axis.name for axis in run.policy.space.axes]
+        self._limits = {} if run.policy.outputs is None else run.policy.outputs.limits
         self._best: float | None = None
         self._best_setting: dict[str, Any] = {}  # of all parameters; None for those that do not exist in it
         logged = self._open(run)
@@ -67,6 +69,7 @@ class Tracker(ABC):
     def _take(self, ticket: Ticket, logged: bool = False) -> None:
         """Log an evaluation that has ended, unless it is logged already."""
         best, y = self._best, ticket.y
+        y = y if keeps(ticket, self._limits) else None
         improved = y is not None and (best is None or (y < best if self._minimize else y > best))
         setting = {name: _plain(value) for name, value in setting_of(self._space, ticket).items()}
         if improved:

@@ -6,6 +6,8 @@ from scalable_bandits.policies.base import Best as Best
 from scalable_bandits.policies.base import Policy as Policy
 from scalable_bandits.policies.bbkb import BBKB as BBKB
 from scalable_bandits.policies.bkb import BKB as BKB
+from scalable_bandits.policies.constrainedgpei import ConstrainedGPEI as ConstrainedGPEI
+from scalable_bandits.policies.constrainedgpei import Margin as Margin
 from scalable_bandits.policies.duets import DUETS as DUETS
 from scalable_bandits.policies.etgpucb import ETGPUCB as ETGPUCB
 from scalable_bandits.policies.fully_bayesian import FullyBayesianGPUCB as FullyBayesianGPUCB
@@ -20,6 +22,8 @@ from scalable_bandits.policies.lbgpucb import LBGPUCB as LBGPUCB
 from scalable_bandits.policies.mlegpucb import MLEGPUCB as MLEGPUCB
 from scalable_bandits.policies.one_moment import MeanOnly as MeanOnly
 from scalable_bandits.policies.one_moment import VarianceOnly as VarianceOnly
+from scalable_bandits.policies.outputs import AtLeast as AtLeast
+from scalable_bandits.policies.outputs import AtMost as AtMost
 from scalable_bandits.policies.partitioneducb import PartitionedUCB as PartitionedUCB
 from scalable_bandits.policies.path_improvement import PIMS as PIMS
 from scalable_bandits.policies.path_improvement import PSEI as PSEI

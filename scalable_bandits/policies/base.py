@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from scalable_bandits import checks, specification
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies.measurements import Measuring
+from scalable_bandits.policies.outputs import Outputs
 from scalable_bandits.policies.pending import AllFailed, PendingPoints, PointNotPending
 from scalable_bandits.posteriors.placement import Executor, executor
 from scalable_bandits.posteriors.rounds import Columns
@@ -56,8 +57,13 @@ class Recorder(Protocol):
     def asked(self, pending: Sequence[int]) -> None:
         """Record the candidates that are pending after an `ask`, or after points were abandoned."""
 
-    def tells(self, candidates: Indices, points: Floats, values: Floats, noise: Floats | None) -> None:
-        """Record observations, before the policy learns them; `noise` as the user gave it, standard deviations."""
+    def tells(
+        self, candidates: Indices, points: Floats, values: Floats, noise: Floats | None, beside: Floats | None
+    ) -> None:  # fmt: skip
+        """Record observations, before the policy learns them.
+
+        `noise` is as the user gave it, standard deviations; `beside` has the values (k, J) of further outputs.
+        """
 
     def failed(self, candidate: int, point: Floats, error: str) -> None:
         """Record that the evaluation of a candidate, at a point (d,), failed, before the policy learns it."""
@@ -175,8 +181,9 @@ class Policy(AbstractContextManager[Any]):
     _batch_size: int = attrs.field(default=1, init=False, repr=False, on_setattr=_UNCHECKED)
     # Candidates of a pool among which the present `ask` chooses; None for all.
     _available: Available | None = attrs.field(default=None, init=False, repr=False, on_setattr=_UNCHECKED)
-    # Whether the point that `learn` gets was asked for.
+    # Whether the point that `learn` gets was asked for; and the values (J,) of its further outputs.
     _asked: bool = attrs.field(default=True, init=False, repr=False, on_setattr=_UNCHECKED)
+    _beside: Floats | None = attrs.field(default=None, init=False, repr=False, on_setattr=_UNCHECKED)
 
     def __attrs_post_init__(self) -> None:
         if self.minimize and type(self).best is not Policy.best:  # which turns the sign of what `recommend` returns
@@ -439,7 +446,7 @@ class Policy(AbstractContextManager[Any]):
         x
             Point (d,) or points (k, d); for `Arms` an arm number or (k,) arm numbers.
         y
-            Value, or values (k,), in units of y.
+            Value, or values (k,), in units of y; of a policy with several `outputs` a dict of values by output, or k.
         noise
             Standard deviation of each measurement's noise, in units of y, if known; a number or (k,). A measurement of
             noise s has the variance lambda (s / R)^2 in the posterior.
@@ -450,26 +457,39 @@ class Policy(AbstractContextManager[Any]):
             If a point, a value or a noise is invalid, or the lengths differ; the policy is unchanged then.
         """
         with self._lock:
-            self._tell(None, x, y, noise)
+            if self.outputs is None:
+                self._tell(None, x, y, noise)
+            else:
+                values, beside = self.outputs.split(y, "y")
+                self._tell(None, x, values, noise, beside)
 
-    def _tell(self, asked: bool | None, x: ArrayLike, y: ArrayLike, noise: ArrayLike | None) -> None:
+    @property
+    def outputs(self) -> Outputs | None:
+        """Outputs of the function, of a policy that is told several; None where values are plain numbers."""
+        return None
+
+    def _tell(
+        self, asked: bool | None, x: ArrayLike, y: ArrayLike, noise: ArrayLike | None, beside: Floats | None = None
+    ) -> None:  # fmt: skip
         """Tell as `tell` does; the caller holds the lock, or has the policy for itself.
 
-        `asked` says whether the points were asked for; None: those that are pending were.
+        `asked` says whether the points were asked for; None: those that are pending were. `beside` has the values
+        (k, J) of further outputs.
         """
-        points, values, given, variances = self._measuring.measurements(self.space, x, y, noise)
+        points, values, given, variances = self._measuring.measurements(self.space, x, y, noise, beside)
         parts = vars(self).copy()
         try:
             candidates = self._number_points(points)
             self._precheck(len(values))
             if self._recorder is not None:
-                self._recorder.tells(candidates, points, values, given)
+                self._recorder.tells(candidates, points, values, given, beside)
         except BaseException:  # new points gave the policy a new domain and a new model; the old ones are as they were
             vars(self).update(parts)
             raise
-        for candidate, each, variance in zip(candidates.tolist(), values.tolist(), variances.tolist(), strict=True):
+        for i, candidate in enumerate(candidates.tolist()):
             self._asked = candidate in self._pending.numbers if asked is None else asked
-            self.observe(candidate, each, variance)
+            self._beside = None if beside is None else beside[i]
+            self.observe(candidate, float(values[i]), float(variances[i]))
         if self._recorder is not None:
             self._recorder.told()
         self._after_tell()

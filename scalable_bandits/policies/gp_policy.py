@@ -415,16 +415,22 @@ class GaussianProcessPolicy(Policy):
     def _worth_measuring(self, allowed: Mask | None) -> tuple[int | Floats | None, Mask | None]:
         """Return one of the first points while a kernel cannot be learned yet; then the mask without settled points."""
         assert isinstance(self.model, LearnedModel)
-        pending, queried = self._pending.asked, self.model.queried
+        pending, queried = self._pending.asked, self._known_points
         free = ~queried if allowed is None else allowed & ~queried
         free[[*pending, *self._pending.excluded]] = False
         if self.space.scanned and len(self.model.ys) < FIRST:  # whatever is pending: nothing could be learned yet
             return self._random_candidate(np.flatnonzero(~free)), None
-        first = None if self.space.scanned else first_point(self.domain, self.model.asked(pending), free, self.seed)
+        asked = self.model.asked(pending) + self.rounds - len(self.model.ys)
+        first = None if self.space.scanned else first_point(self.domain, asked, free, self.seed)
         if first is None and len(settled := self.model.settled(pending)):
             others = self.domain.without(settled, allowed)  # None on a whole box, whose search leaves them out
             allowed = others if others is not None and others.any() else allowed
         return first, allowed
+
+    @property
+    def _known_points(self) -> Mask:
+        """Mask (n,) of the candidates that were told."""
+        return self.model.queried
 
     def _pending_draws(self) -> Draws | None:
         """Draw the values assumed at pending points in the next round; None without any."""

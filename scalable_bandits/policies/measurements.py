@@ -91,13 +91,18 @@ class Measuring:
         )
         checks.warn(text, LostInRounding)
 
-    def measurements(self, space: Space, x: ArrayLike, y: ArrayLike, noise: ArrayLike | None) -> Measurements:
-        """Return the measurements that `Policy.tell` was called with; ValueError if they are invalid."""
+    def measurements(
+        self, space: Space, x: ArrayLike, y: ArrayLike, noise: ArrayLike | None, beside: Floats | None = None
+    ) -> Measurements:  # fmt: skip
+        """Return the measurements that `Policy.tell` was called with; ValueError if they are invalid.
+
+        A value y may be NaN, not measured, where there are values `beside` it.
+        """
         points, single = space.parse(x)
-        values = checks.finite("y", y) + 0.0  # -0.0 becomes 0.0, as databases keep it
+        values = (checks.finite("y", y) if beside is None else np.asarray(y)) + 0.0  # -0.0: 0.0, as databases keep it
         if values.shape not in ((len(points),), ()) or (values.ndim == 0 and not single):
             checks.refuse("y", f"shape {values.shape}", f"one value for each of the {len(points)} points")
-        if np.abs(values).max() > LARGEST:
+        if np.nanmax(np.abs(values), initial=0.0) > LARGEST:
             checks.refuse("y", y, f"numbers up to {LARGEST:.0e} in size: squares of larger ones overflow")
         if noise is None:
             return Measurements(points, values.ravel(), None, np.full(len(points), self.variance))

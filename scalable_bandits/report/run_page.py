@@ -20,6 +20,7 @@ from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.posteriors.placement import is_local
 from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, new_axes, picture, provenance
 from scalable_bandits.report.numbers import number
+from scalable_bandits.runs.limits import kept_values, limits_of
 from scalable_bandits.runs.readable import point_text, shown
 from scalable_bandits.runs.recording import replay_calls
 from scalable_bandits.runs.result import TuningResult, best_points
@@ -34,10 +35,12 @@ from scalable_bandits.store import StoredRun
 
 def stored_result(run: StoredRun, policy: Policy) -> TuningResult:
     """Make the result of a run that was recorded, given its policy with all observations."""
-    columns = run.read(names=["call", "x", "y"])
+    limits = limits_of(run)
+    columns = run.read(names=["call", "x", "y", *(["outputs"] if limits else [])])
+    outputs = dict(zip(limits, columns["outputs"].T, strict=True)) if limits else {}
     tickets = tuple(ticket for _, ticket in sorted(run.tickets.items()) if ticket.call != 0)
     x, earlier = policy.space.gather(policy.space.arguments(columns["x"])), int((columns["call"] == 0).sum())
-    return TuningResult(policy.best(), policy, x, columns["y"], tickets, earlier)
+    return TuningResult(policy.best(), policy, x, columns["y"], tickets, earlier, outputs=outputs)
 
 
 def result_section(found: TuningResult) -> Section:
@@ -174,8 +177,9 @@ def _better(run: StoredRun) -> str:
 
 def _best(run: StoredRun) -> Section:
     """Tabulate the rounds with the best observations."""
-    y = run.read(names=["y"])["y"]
+    y = kept_values(run)
     order = np.argsort(y if minimizes(run) else -y, kind="stable")[:BEST_ROWS]
+    order = order[np.isfinite(y[order])]
     numbers = run.read(names=[ROUND])[ROUND] if keeps_some(run) else np.arange(1, len(y) + 1)
     points, space = run.read(names=["x"])["x"][order], known_space(run)
     if not isinstance(space, NamedSpace):
@@ -187,7 +191,7 @@ def _best(run: StoredRun) -> Section:
         settings = space.arguments(points)
         cells = [[shown(each[name], 6) if name in each else "" for name in headings] for each in settings]
     rows = [(f"{numbers[i]:,}", *row, number(float(y[i]))) for i, row in zip(order, cells, strict=True)]
-    title = f"The {len(rows)} {_better(run)} observations"
+    title = f"The {len(rows)} {_better(run)} observations" + (" that keep all constraints" if limits_of(run) else "")
     return Section("Observations", [Block("table", title, ("round", *headings, "y"), rows, 1)])
 
 

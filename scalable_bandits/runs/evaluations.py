@@ -24,6 +24,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.execution.base import ClusterError, Event, Execution
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.measurements import LARGEST
+from scalable_bandits.policies.outputs import NotOutputs, Outputs
 from scalable_bandits.policies.pending import AllFailed
 from scalable_bandits.runs.interrupts import Interrupts
 from scalable_bandits.spaces import Indices
@@ -183,7 +184,9 @@ class Evaluations(AbstractContextManager["Evaluations", None]):
             self._save([*abandoned, *fresh])
             self._take([*abandoned, *fresh])
 
-    def tells(self, candidates: Indices, points: Floats, values: Floats, noise: Floats | None) -> None:
+    def tells(
+        self, candidates: Indices, points: Floats, values: Floats, noise: Floats | None, beside: Floats | None = None
+    ) -> None:  # fmt: skip
         policy, (mine, fields), numbers, y = self.policy, self._ending, candidates.tolist(), values.tolist()
         rounds, ended, now = policy.rounds, policy.rounds + policy.failures, time.time()
         waiting: dict[int, list[Ticket]] = {}
@@ -202,6 +205,8 @@ class Evaluations(AbstractContextManager["Evaluations", None]):
                 ticket, fresh = self._new(fresh, candidate, points[i]), fresh + 1
             own = None if noise is None else float(noise[i])
             told = {"y": y[i], "noise": own, "round": rounds + i + 1, "call": call, "ended": ended + i + 1}
+            if beside is not None and policy.outputs is not None:
+                told |= {"y": None if y[i] != y[i] else y[i], "result": policy.outputs.recorded(beside[i])}
             tickets.append(ticket._replace(state="done", changed=now, **told, **fields))
         columns = None
         if bulk:  # not every round has a ticket
@@ -209,6 +214,7 @@ class Evaluations(AbstractContextManager["Evaluations", None]):
                 "call": np.full(len(y), call), "candidate": candidates,
                 "x": points if policy.space.has_coordinates else points[:, 0].astype(np.int64), "y": values,
                 "noise": np.full(len(y), np.nan) if noise is None else noise, "time": np.full(len(y), now),
+                **({} if beside is None else {"outputs": beside}),
             }  # fmt: skip
         self._save(tickets, columns)
         self._learning = tickets
@@ -459,7 +465,7 @@ class Evaluating:
         if event.kind == "failed":
             return self._fail(ticket, event, seconds)
         try:
-            y = parse_value(event.value)
+            y = parse_value(event.value, self._policy.outputs)
         except ValueError as error:
             if isinstance(error, NotANumber) and not self.ended:  # not a failure, but a mistake in the function
                 raise
@@ -497,16 +503,22 @@ class NotANumber(ValueError):
     """A function returned something else than a number."""
 
 
-def parse_value(result: Any) -> float:
-    """Convert a function's result to a number that can be told.
+def parse_value(result: Any, outputs: Outputs | None = None) -> Any:
+    """Convert a function's result to what can be told: a number, or of a policy with several outputs their dict.
 
     Raises
     ------
     NotANumber
-        If the result is not a number.
+        If the result is not a number, or no dict of the outputs.
     ValueError
         If the result is not finite, or too large.
     """
+    if outputs is not None:
+        try:
+            outputs.split(result, "function")
+        except NotOutputs as error:
+            raise NotANumber(str(error)) from None
+        return result
     y: Any = float(result) if isinstance(result, bool | np.bool_) else checks.to_float(result)  # success is 1
     if not isinstance(y, float):
         shown = " ".join(repr(result).split())

@@ -7,7 +7,7 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +15,17 @@ import attrs
 import numpy as np
 
 from scalable_bandits import checks
+from scalable_bandits.checks import Floats
 from scalable_bandits.commands import Command, Programs
 from scalable_bandits.forked import ForkedChildrenEnd
 from scalable_bandits.identity import function_name
-from scalable_bandits.policies import GPEI, Best, Policy
+from scalable_bandits.policies import GPEI, Best, ConstrainedGPEI, Policy
+from scalable_bandits.policies.outputs import Limit
 from scalable_bandits.posteriors.placement import threads_of
 from scalable_bandits.progress import progress_bar, wanted
 from scalable_bandits.runs.evaluations import Evaluating, EvaluationPlan, Evaluations, NotANumber, check_fresh
 from scalable_bandits.runs.interrupts import Interrupts
+from scalable_bandits.runs.limits import keeps
 from scalable_bandits.runs.result import Measured, TuningResult, earlier_observations
 from scalable_bandits.runs.stopping import RegretBelow, Rule, RunStart, RunView, name_of
 from scalable_bandits.spaces import SearchSpace, Space
@@ -36,10 +39,10 @@ TIMEOUTS = "None in this process, which cannot end a running call; worker proces
 
 
 def minimize(
-    function: Callable[[Any], float], space_or_policy: Any, budget: int, *, parallel: int | None = None, on: Any = None,
+    function: Callable[[Any], Any], space_or_policy: Any, budget: int, *, parallel: int | None = None, on: Any = None,
     retries: int = 0, seconds: float | None = None, timeout: float | None = None, store: Any = None,
     durability: Durability = "round", progress: bool | None = None, callbacks: Any = (), stop: Any = (),
-    warm_start: Any = None, seed: int = 0,
+    warm_start: Any = None, constraints: Mapping[str, Limit] | None = None, objective: str | None = None, seed: int = 0,
 ) -> TuningResult:  # fmt: skip
     """Find the setting of smallest value: evaluate a function `budget` times, at points that a policy chooses.
 
@@ -51,7 +54,7 @@ def minimize(
     ----------
     function
         Function from a dict of values by parameter (of other spaces a point (d,); for `Arms` an arm number) to a
-        number, in units of y; or a `Command`. Noise is allowed.
+        number, in units of y, with `constraints` to a dict of numbers by output; or a `Command`. Noise is allowed.
     space_or_policy
         Space, or dict of parameters (see `SearchSpace`), for the default policy: `GPEI` without a kernel. Or a fresh
         policy of any kind.
@@ -80,6 +83,10 @@ def minimize(
     warm_start
         Earlier observations, beside the budget: a pair of points and values, a table (structured array or DataFrame)
         with a column for each parameter and one of values, or an earlier result.
+    constraints, objective
+        Limits that outputs have to keep, by name, such as ``{"latency": AtMost(50)}``: the policy is then
+        `ConstrainedGPEI`, and the best setting is the best one that keeps them; and the name of the output to be
+        minimised, which is not needed where it is the only one without a limit.
     seed
         Seed of the default policy.
 
@@ -100,17 +107,17 @@ def minimize(
     {'depth': 5}
     """
     return Tuning(
-        minimize=True, function=function, policy=_policy_for(space_or_policy, seed, True),
+        minimize=True, function=function, policy=_policy_for(space_or_policy, seed, True, constraints, objective),
         plan=EvaluationPlan(budget, parallel, retries, seconds, timeout), on=on, progress=progress,
         callbacks=callbacks, stop=stop, warm_start=warm_start,
     ).play(store, durability)  # fmt: skip
 
 
 def maximize(
-    function: Callable[[Any], float], space_or_policy: Any, budget: int, *, parallel: int | None = None, on: Any = None,
+    function: Callable[[Any], Any], space_or_policy: Any, budget: int, *, parallel: int | None = None, on: Any = None,
     retries: int = 0, seconds: float | None = None, timeout: float | None = None, store: Any = None,
     durability: Durability = "round", progress: bool | None = None, callbacks: Any = (), stop: Any = (),
-    warm_start: Any = None, seed: int = 0,
+    warm_start: Any = None, constraints: Mapping[str, Limit] | None = None, objective: str | None = None, seed: int = 0,
 ) -> TuningResult:  # fmt: skip
     """Find the setting of largest value. Arguments, result and errors are those of `minimize`.
 
@@ -118,7 +125,7 @@ def maximize(
     ----------
     function, space_or_policy, budget, parallel, on, retries, seconds, timeout, store, durability, progress
         Arguments of `minimize`. A policy that was made with ``minimize=True`` is refused.
-    callbacks, stop, warm_start, seed
+    callbacks, stop, warm_start, constraints, objective, seed
         Arguments of `minimize`.
 
     Raises
@@ -135,15 +142,18 @@ def maximize(
     True
     """
     return Tuning(
-        minimize=False, function=function, policy=_policy_for(space_or_policy, seed, False),
+        minimize=False, function=function, policy=_policy_for(space_or_policy, seed, False, constraints, objective),
         plan=EvaluationPlan(budget, parallel, retries, seconds, timeout), on=on, progress=progress,
         callbacks=callbacks, stop=stop, warm_start=warm_start,
     ).play(store, durability)  # fmt: skip
 
 
-def _policy_for(space_or_policy: Any, seed: int, minimize: bool) -> Policy:
+def _policy_for(space_or_policy: Any, seed: int, minimize: bool, constraints: Any, objective: str | None) -> Policy:
     """Return the policy that was given, or the default one of the space that was given."""
     if isinstance(space_or_policy, Policy):
+        for name, given in (("constraints", constraints), ("objective", objective)):
+            if given is not None:
+                checks.refuse(name, given, "None with a policy: give them to `ConstrainedGPEI`")
         if seed != 0:
             checks.refuse("seed", seed, "0 with a policy, which has its own")
         return space_or_policy
@@ -155,7 +165,12 @@ def _policy_for(space_or_policy: Any, seed: int, minimize: bool) -> Policy:
     if not space.has_coordinates:
         allowed = "a policy with a kernel of the arms, such as GPEI(arms, Covariance(matrix)): none can be learned"
         checks.refuse("space_or_policy", space, allowed)
-    return GPEI(space, seed=checks.integer("seed", seed, 0), minimize=minimize)
+    options: dict[str, Any] = {"seed": checks.integer("seed", seed, 0), "minimize": minimize}
+    if constraints is not None:
+        return ConstrainedGPEI(space, constraints=constraints, objective=objective, **options)
+    if objective is not None:
+        checks.refuse("objective", objective, "None without constraints: the function returns a number")
+    return GPEI(space, **options)
 
 
 def _functions(name: str, given: Any) -> tuple[Rule, ...]:
@@ -216,6 +231,8 @@ class Tuning:
             if isinstance(rule, RegretBelow):
                 rule.check(self.policy)
         if self.warm_start is not None:
+            if self.policy.outputs is not None:
+                checks.refuse("warm_start", "earlier observations", "None with constraints; `tell` takes them")
             self.warm_start = earlier_observations(self.warm_start, self.policy.space)
         self._set_direction()  # last, since it changes the policy
 
@@ -351,9 +368,10 @@ class Tuning:
     def _count(self, ticket: Ticket) -> None:
         """Update the best evaluation by one that has ended."""
         self._since_best += ticket.call != 0  # observations from before the run do not count
-        if ticket.y is not None:
-            y, best = self.policy._oriented(ticket.y), self._best
-            if best is None or y > self.policy._oriented(best.y):
+        outputs = self.policy.outputs
+        if keeps(ticket, {} if outputs is None else outputs.limits):
+            best, oriented = self._best, self.policy._oriented
+            if best is None or oriented(ticket.y) > oriented(best.y):
                 self._best, self._since_best = ticket, 0
 
     def _view(self, ticket: Ticket, number: int) -> RunView:
@@ -377,7 +395,7 @@ class Tuning:
 
     def _result(self, evaluations: Evaluations, loop: Evaluating, interrupted: bool) -> TuningResult:
         policy = self.policy
-        told = [ticket for ticket in evaluations.ended() if ticket.y is not None]
+        told = [ticket for ticket in evaluations.ended() if not ticket.gone]
         tickets = tuple(ticket for _, ticket in sorted(evaluations.tickets.items()) if ticket.call != 0)
         failed = [ticket.error for ticket in tickets if ticket.failures]  # empty if there was no time for any
         if failed and not told and not interrupted:
@@ -396,6 +414,11 @@ class Tuning:
             recommended = Best(None, math.nan, math.nan)  # the policy knows nothing before the first observation
         return TuningResult(
             recommended, policy, policy.space.gather(policy.domain.values([ticket.candidate for ticket in told])),
-            np.array([ticket.y for ticket in told]), tickets, evaluations.earlier, interrupted,
-            self._stopped_by,
+            np.array([ticket.y for ticket in told], dtype=np.float64), tickets, evaluations.earlier, interrupted,
+            self._stopped_by, self._outputs_of(told),
         )  # fmt: skip
+
+    def _outputs_of(self, told: Sequence[Ticket]) -> dict[str, Floats]:
+        """Return the values (n,) of the outputs that have limits, by name; NaN where one was not measured."""
+        names = () if self.policy.outputs is None else self.policy.outputs.limits
+        return {name: np.array([t.result["outputs"][name] for t in told], dtype=np.float64) for name in names}

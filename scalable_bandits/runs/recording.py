@@ -171,7 +171,8 @@ def replay_calls(policy: Policy, run: StoredRun, start: int = 0) -> int:
         for first, end in itertools.pairwise(bounds):
             noise = rows["noise"][first:end]
             own = None if np.isnan(noise).any() else noise
-            policy._tell(bool(rows["call"][first] > 0), rows["x"][first:end], rows["y"][first:end], own)
+            beside = rows["outputs"][first:end] if "outputs" in rows else None
+            policy._tell(bool(rows["call"][first] > 0), rows["x"][first:end], rows["y"][first:end], own, beside)
         done, call = done + bounds[-1], abs(int(rows["call"][bounds[-1] - 1]))
 
 
@@ -235,7 +236,9 @@ def record(
     check_fresh(policy)
     planned = None if planned is None else checks.integer("planned", planned, 1)
     candidate, x = point_fields(policy.space)
-    fields = (Field("call", "int64"), candidate, x, Field("y"), Field("noise"), Field("time"))
+    fields = [Field("call", "int64"), candidate, x, Field("y"), Field("noise"), Field("time")]
+    if policy.outputs is not None:  # those besides the objective, y
+        fields.append(Field("outputs", shape=(len(policy.outputs.limits),), dimensions=("output",)))
     parts = {"policy": policy, **(parts or {})}
     opened = open_run(store, kind, fields, parts, planned, durability, settings=settings)
     try:

@@ -14,12 +14,13 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats, showable
-from scalable_bandits.policies import Best, Policy
+from scalable_bandits.policies import Best, ConstrainedGPEI, Margin, Policy
 from scalable_bandits.policies.measurements import LARGEST
+from scalable_bandits.policies.outputs import Limit
 from scalable_bandits.runs.readable import Text, by_name, duration_in_words, shown, with_error
 from scalable_bandits.runs.stopping import Measured as Measured
 from scalable_bandits.runs.summary import lines_of
-from scalable_bandits.spaces import Space
+from scalable_bandits.spaces import Mask, Space
 from scalable_bandits.spaces.parameters import Choice, Parameter
 from scalable_bandits.specification import nearest
 from scalable_bandits.tickets import Ticket
@@ -44,6 +45,8 @@ class Evaluation(NamedTuple):
     value: float  # in units of y; NaN if the evaluation failed
     error: str  # error message; empty if the evaluation did not fail
     seconds: float  # duration; NaN if unknown
+    outputs: Mapping[str, float] = {}  # values of the outputs that have limits, by name
+    feasible: bool = True  # whether these keep their limits
 
 
 class RecommendedSetting(dict[str, Any]):
@@ -105,6 +108,8 @@ class TuningResult:
         Whether Ctrl-C ended the run.
     stopped_by
         Name of the rule that ended the run before its budget was used; None if none did.
+    outputs
+        Values (n,) of the outputs that have limits (`constraints`), by name, in their units.
 
     Examples
     --------
@@ -126,6 +131,7 @@ class TuningResult:
     earlier: int = 0
     interrupted: bool = False
     stopped_by: str | None = None
+    outputs: Mapping[str, Floats] = attrs.Factory(dict)
 
     def __len__(self) -> int:
         return len(self.y)
@@ -153,12 +159,37 @@ class TuningResult:
 
     @property
     def measured(self) -> Measured | None:
-        """Best observation, the first of equal ones, and what is expected at its point; None without any."""
-        if not len(self.y):
+        """Best observation, the first of equal ones, and what is expected at its point; None without any.
+
+        With constraints it is the best of those that keep them all.
+        """
+        known = self.feasible & np.isfinite(self.y)
+        if not known.any():
             return None
-        i = int(np.argmin(self.y) if self.minimize else np.argmax(self.y))
+        worst = np.inf if self.minimize else -np.inf
+        values = np.where(known, self.y, worst)
+        i = int(np.argmin(values) if self.minimize else np.argmax(values))
         x: Any = self.x[i]
         return Measured(x, float(self.y[i]), *self.policy.posterior(x))
+
+    @property
+    def feasible(self) -> Mask:
+        """Mask (n,) of the observations that keep all constraints, by their measured values."""
+        kept = np.ones(len(self.y), dtype=np.bool_)
+        for name, values in self.outputs.items():
+            kept &= self._limits[name].holds(values)
+        return kept
+
+    @property
+    def _limits(self) -> Mapping[str, Limit]:
+        return {} if self.policy.outputs is None else self.policy.outputs.limits
+
+    @property
+    def constraints(self) -> list[Margin]:
+        """What is believed of each constraint at the recommended point; empty without constraints."""
+        if not isinstance(self.policy, ConstrainedGPEI) or self.recommended.x is None:
+            return []
+        return self.policy.margins(self.recommended.x)
 
     @property
     def failed(self) -> list[Ticket]:
@@ -172,11 +203,13 @@ class TuningResult:
         ended = sorted((t for t in self.tickets if t.ended is not None), key=lambda ticket: ticket.ended or 0)
         seconds = [math.nan] * self.earlier + [_seconds(ticket) for ticket in ended if not ticket.gone]
         seconds += [math.nan] * (len(self.y) - len(seconds))  # a result made without tickets has no durations
-        rows = [Evaluation(x, y, "", s) for x, y, s in zip(self.x, self.y.tolist(), seconds, strict=True)]
+        beside = [dict(zip(self.outputs, row, strict=True)) for row in zip(*self.outputs.values(), strict=True)]
+        each = zip(self.x, self.y.tolist(), seconds, beside or [{}] * len(self), self.feasible.tolist(), strict=True)
+        rows = [Evaluation(x, y, "", s, values, kept) for x, y, s, values, kept in each]
         for place, ticket in enumerate(ended, self.earlier):
             if ticket.gone:
                 x = self.policy.space.argument(np.array(ticket.x))
-                rows.insert(place, Evaluation(x, math.nan, ticket.error, _seconds(ticket)))
+                rows.insert(place, Evaluation(x, math.nan, ticket.error, _seconds(ticket), feasible=not self.outputs))
         return rows
 
     def table(self) -> pandas.DataFrame:
@@ -186,8 +219,8 @@ class TuningResult:
         -------
         DataFrame
             A column a parameter (x0, x1, ... on spaces without names; NaN where a parameter does not exist), "value" in
-            units of y (NaN where the evaluation failed), "error", and "seconds" if known. If a parameter has one of
-            these names, an underscore follows it.
+            units of y (NaN where the evaluation failed), "error", and "seconds" if known; with constraints a column an
+            output, and "feasible". If a parameter has one of these names, an underscore follows it.
         """
         import pandas
 
@@ -196,15 +229,20 @@ class TuningResult:
         more = {name: [getattr(row, name) for row in rows] for name in ("value", "error", "seconds")}
         if not any(map(math.isfinite, more["seconds"])):
             del more["seconds"]
+        if self.outputs:
+            outputs = {name: [row.outputs.get(name, math.nan) for row in rows] for name in self.outputs}
+            more = {"value": more.pop("value"), **outputs, "feasible": [row.feasible for row in rows], **more}
         columns = parameter_columns(self._names, [by_name(space, row.x) for row in rows], index)
         return pandas.DataFrame(columns | beside(self._names, more), index)
 
     def history(self) -> pandas.DataFrame:
-        """Return "value" and "best", the best value so far, by evaluation, both in units of y."""
+        """Return "value" and "best", the best value so far that is feasible, by evaluation, both in units of y."""
         import pandas
 
-        values = np.array([row.value for row in self.evaluations()])
-        best = (np.fmin if self.minimize else np.fmax).accumulate(values)
+        rows = self.evaluations()
+        values = np.array([row.value for row in rows])
+        kept = np.where([row.feasible for row in rows], values, math.nan)
+        best = (np.fmin if self.minimize else np.fmax).accumulate(kept)
         index = pandas.RangeIndex(1, len(values) + 1, name="evaluation")
         return pandas.DataFrame({"value": values, "best": best}, index=index)
 
@@ -289,7 +327,8 @@ class TuningResult:
         count = f"{ended:,} evaluation{'s' * (ended != 1)}" + (f" ({failed:,} failed)" if failed else "")
         earlier = f" after {self.earlier:,} earlier observation{'s' * (self.earlier != 1)}" if self.earlier else ""
         rule = "" if self.stopped_by is None else f"; ended by {self.stopped_by}"
-        return f"{better} is better; {count}{earlier}{taken}{'; interrupted' if self.interrupted else rule}"
+        kept = f"; {int(self.feasible.sum()):,} keep all constraints" if self.outputs else ""
+        return f"{better} is better; {count}{earlier}{taken}{'; interrupted' if self.interrupted else rule}{kept}"
 
 
 def best_points(found: TuningResult) -> BestPoints:
@@ -301,14 +340,17 @@ def best_points(found: TuningResult) -> BestPoints:
         Result of `maximize` or `minimize`.
     """
     measured, policy, heading = found.measured, found.policy, found._heading()
-    if measured is None:
+    if found.recommended.x is None or not len(found):
         return BestPoints(heading, (), ())
-    points = [("recommended", *found.recommended), ("best measured", measured.x, measured.value, measured.std)]
-    parse = policy.space.parse
-    if np.array_equal(parse(points[0][1])[0], parse(points[1][1])[0]):
-        points = [("recommended and best measured", *points[0][1:])]
+    points = [("recommended", *found.recommended)]
+    if measured is not None:
+        points.append(("best measured", measured.x, measured.value, measured.std))
+        parse = policy.space.parse
+        if np.array_equal(parse(points[0][1])[0], parse(points[1][1])[0]):
+            points = [("recommended and best measured", *points[0][1:])]
     columns = [_cells(found, x, value, std) for _, x, value, std in points]
-    titles = [*found._names[:MOST_ROWS], "expected value", "measured value"]
+    limits = [f"{name} ({limit})" for name, limit in found._limits.items()]
+    titles = [*found._names[:MOST_ROWS], "expected value", "measured value", *limits]
     rows = [(title, *cells) for title, *cells in zip(titles, *columns, strict=True)]
     if len(found._names) > MOST_ROWS:
         rows.insert(MOST_ROWS, (f"({len(found._names) - MOST_ROWS} more)", *[""] * len(columns)))
@@ -321,7 +363,15 @@ def _cells(found: TuningResult, x: Any, value: float, std: float) -> list[str]:
     cells = [shown(values[name]) if name in values else "-" for name in found._names[:MOST_ROWS]]
     at = found.y[(space.parse(every)[0] == space.parse(x)[0][0]).all(axis=1)] if len(every) else found.y
     repeats = f" (mean of {len(at)})" if len(at) > 1 else ""
-    return [*cells, with_error(value, std), shown(float(at.mean())) + repeats if len(at) else "not measured"]
+    told = shown(float(at.mean())) + repeats if len(at) else "not measured"
+    limited = found.policy.margins(x) if isinstance(found.policy, ConstrainedGPEI) else []
+    return [*cells, with_error(value, std), told, *(_margin_text(margin) for margin in limited)]
+
+
+def _margin_text(margin: Margin) -> str:
+    """Return what is believed of a constraint at a point, with by how much its limit is missed."""
+    missed = f", missed by {shown(margin.missed_by, 2)}" if margin.missed_by else ""
+    return f"{with_error(margin.mean, margin.std)}{missed}"
 
 
 def parameter_columns(

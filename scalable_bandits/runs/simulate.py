@@ -94,6 +94,8 @@ def _check(policy: Policy, environment: Environment, available: Available | None
     checks.kind("policy", policy, Policy, "a policy, such as IGPUCB(space, kernel)")
     if policy.minimize:
         checks.refuse("policy", "one with minimize=True", "a policy that maximises: regret is defined for these")
+    if policy.outputs is not None:
+        checks.refuse("policy", "one with constraints", "a policy that is told numbers")
     check_unrecorded(policy)
     checks.kind("environment", environment, Environment, "an environment")
     if environment.space != policy.space:

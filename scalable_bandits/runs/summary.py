@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import bdtr
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.policies import Best, Policy, RandomSearch
+from scalable_bandits.policies import Best, ConstrainedGPEI, Policy, RandomSearch
 from scalable_bandits.policies.contradiction import left_out_errors
 from scalable_bandits.policies.first_points import FIRST
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
@@ -42,14 +42,16 @@ def lines_of(policy: Policy, best: Best, measured: Measured | None, values: Floa
     values
         Values (n,) of the evaluations, in units of y, in the order in which they ended; NaN of those that failed.
     """
-    if measured is None:
+    if not np.isfinite(values).any():
         return ["Nothing was measured: there is no recommendation"]
     model = policy.model if isinstance(policy, GaussianProcessPolicy) else None
     ignorant = isinstance(model, LearnedModel) and len(np.unique(model.numbers)) < FIRST
     known = not ignorant and not isinstance(policy, RandomSearch)  # whether the posterior means anything
     setting = point_text(best.x, 4)
     recommended = f"Recommended: {setting if len(setting) <= LONGEST else f'{setting[: LONGEST - 3]}...'}"
-    lines = [recommended, _expected(policy, best) if known else "", _measured(policy, best, measured, values, known)]
+    lines = [recommended, _expected(policy, best) if known else ""]
+    lines += [_constraints(policy, best) if isinstance(policy, ConstrainedGPEI) else ""]
+    lines += ["" if measured is None else _measured(policy, best, measured, values, known)]
     if ignorant:
         lines.append(f"How sure this is cannot be said before {FIRST} different settings are measured")
     elif known:
@@ -66,6 +68,20 @@ def _expected(policy: Policy, best: Best) -> str:
         return ""
     ends = [with_error(end, best.std).partition(" ±")[0] for end in (low, high)]  # with as many digits
     return f"Expected value there: {with_error(best.mean, best.std)}, 95 % interval {ends[0]} to {ends[1]}"
+
+
+def _constraints(policy: ConstrainedGPEI, best: Best) -> str:
+    """Say whether the recommended setting keeps the constraints, and by how much it misses those that it does not."""
+    margins = policy.margins(best.x)
+    failed = [each for each in margins if each.probability < 1.0 - policy.delta]
+    if not failed:
+        kept = [f"{each.output} {shown(each.mean)} ({each.limit})" for each in margins]
+        return f"It keeps all constraints: {listed(kept, MOST_NAMES)}"
+    texts = []
+    for each in failed:
+        how = f"is missed by {shown(each.missed_by, 2)}" if each.missed_by else "is in doubt"
+        texts.append(f"{each.output} ({each.limit}) {how}")
+    return f"No measured setting keeps all constraints for sure; at this one {listed(texts, MOST_NAMES)}"
 
 
 def _measured(policy: Policy, best: Best, measured: Measured, values: Floats, known: bool) -> str:

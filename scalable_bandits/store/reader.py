@@ -333,6 +333,7 @@ def columns_of(tickets: Sequence[Ticket], fields: Iterable[Field]) -> Columns:
         "call": [t.call for t in tickets], "candidate": [t.candidate for t in tickets], "x": [t.x for t in tickets],
         "y": [t.y for t in tickets], "noise": [np.nan if t.noise is None else t.noise for t in tickets],
         "time": [t.changed for t in tickets],
+        "outputs": [list((t.result or {}).get("outputs", {}).values()) for t in tickets],
     }  # fmt: skip
     if not tickets:
         return {field.name: np.empty((0, *field.shape), field.dtype) for field in fields}

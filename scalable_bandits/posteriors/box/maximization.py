@@ -65,7 +65,8 @@ def promising(surface: SearchSurface, index: SmoothIndex, near: Floats, likely: 
     if not len(near):
         return []
     mean, variance = surface.predict(near)
-    best = np.argsort(-np.stack([index(mean, variance), mean]), axis=1, kind="stable")[:, :likely]
+    first = np.atleast_2d(mean)[0]  # of several outputs
+    best = np.argsort(-np.stack([index(mean, variance), first]), axis=1, kind="stable")[:, :likely]
     return list(dict.fromkeys(best.ravel().tolist()))
 
 

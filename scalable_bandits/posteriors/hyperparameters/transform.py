@@ -7,6 +7,12 @@
 A rank is the share of larger values, plus half the share of equal ones. Outliers among bad values, of any size, do not
 matter then. Observations may have weights, with which medians, ranks and averages are taken. Differs from the half-rank
 warping of Song et al. 2024 (Vizier), which replaces the worse half by quantiles of the best one, in the scale s.
+
+Of an output that has to keep a limit, values near the limit matter, on both sides of it:
+
+    z = (asinh((y - limit) / s) - their average) / their standard deviation, s = median of |y - limit|   (4)
+
+The bilog of Eriksson & Poloczek 2021 does the same with s = 1, in units of y, and a kink at the limit.
 """
 
 from __future__ import annotations
@@ -18,6 +24,7 @@ import numpy as np
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 
+FARTHEST = 300.0  # argument of a hyperbolic sine whose value is finite
 LEAST = 1e-150  # difference of values of y whose square does not vanish
 
 
@@ -88,3 +95,43 @@ def half_ranked(y: Floats, weights: Floats) -> Transform:
     center = float(shares @ bent)
     scale = float(np.sqrt(shares @ (bent - center) ** 2))  # (3)
     return Transform(knots[::-1], (bent[::-1] - center) / scale, scale)
+
+
+class AroundLimit(Transform):
+    """Increasing function (4) from y to z, linear near a limit and logarithmic far from it.
+
+    Parameters
+    ----------
+    limit
+        Limit, in units of y.
+    spread
+        Scale s, in units of y.
+    center, deviation
+        Average and standard deviation of asinh((y - limit) / s).
+    """
+
+    def __init__(self, limit: float, spread: float, center: float, deviation: float):
+        self._limit, self._spread, self._center, self._deviation = limit, spread, center, deviation
+        self.scale = spread * deviation  # at the limit
+
+    def __call__(self, y: Floats) -> Floats:
+        return (np.arcsinh((y - self._limit) / self._spread) - self._center) / self._deviation
+
+    def inverse(self, z: Floats) -> Floats:
+        return self._limit + self._spread * np.sinh(np.clip(self._center + self._deviation * z, -FARTHEST, FARTHEST))
+
+
+def around_limit(y: Floats, limit: float) -> Transform:
+    """Return the transform (4) of values y (n,), n >= 1; if they are equal, one that makes them 0.
+
+    Parameters
+    ----------
+    y
+        Values, in units of y.
+    limit
+        Limit, in units of y.
+    """
+    spread = max(float(np.median(np.abs(y - limit))), LEAST)
+    bent = np.arcsinh((y - limit) / spread)
+    deviation = float(bent.std())
+    return AroundLimit(limit, spread, float(bent.mean()), deviation if deviation > 1e-9 else 1.0)

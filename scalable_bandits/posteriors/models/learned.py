@@ -372,10 +372,14 @@ class LearnedModel(Model):
         if len(positions) <= self._reach:
             return list(positions)
         every, most = np.array(positions), int(BEST * self._reach)
-        order = np.argsort(-np.array(self.ys)[every], kind="stable")
+        order = np.argsort(-self._worth(np.array(self.ys)[every]), kind="stable")
         best, rest = order[:most], np.sort(order[most:])
         some = rest[np.linspace(0, len(rest) - 1, self._reach - len(best)).astype(np.int64)]
         return every[np.sort(np.concatenate([best, some]))].tolist()
+
+    def _worth(self, ys: Floats) -> Floats:
+        """Return by what an approximate model takes some of the values (k,), the largest first: the values."""
+        return ys
 
     def _fit(self, count: int, starts: list[Floats]) -> Fit:
         """Learn from the first `count` observations."""

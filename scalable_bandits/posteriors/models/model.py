@@ -69,6 +69,8 @@ class Query(NamedTuple):
     batch: int = 1  # number of points that are asked for together
     available: Available | None = None  # mask of a pool's candidates to choose from, by number; None for all
     chunks: ChunksOf | None = None  # what chooses the chunks of a pool that are scored; None for all
+    near: Sequence[int] = ()  # numbers of points near which a search has more points, whatever they are worth
+    beside: Sequence[Model] = ()  # models of further outputs; the index has their moments in rows after the model's own
 
 
 class Candidates:
@@ -89,6 +91,10 @@ class Candidates:
     def argmax(self, model: Model, index: Acquisition, query: Query) -> tuple[Any, float]:
         """Return the candidate of largest index, and that index."""
         engine = model.engine
+        if query.beside:
+            found = [_moments(each, query.pending) for each in (model, *query.beside)]
+            means, variances = np.stack([mean for mean, _ in found]), np.stack([variance for _, variance in found])
+            return choose(index(means, variances), query.salt, query.allowed)
         reduction = model.reduction(query.pending) if query.pending else None
         if query.draws is None:
             return engine.argmax(index, query.salt, query.allowed, reduction)
@@ -110,6 +116,12 @@ class Candidates:
 
 
 CANDIDATES = Candidates()
+
+
+def _moments(model: Model, pending: Sequence[int]) -> tuple[Floats, Floats]:
+    """Return mean and variance (n,) of the candidates given pending points, in units of the engine's y."""
+    mean, variance = model.engine.mean(), model.engine.variance()
+    return mean, np.maximum(variance - model.reduction(pending), 0.0) if pending else variance
 
 
 class Model(Stateful):

@@ -10,6 +10,7 @@ import numpy as np
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.blas import one_thread
 from scalable_bandits.posteriors.box.engine import BoxEngine
+from scalable_bandits.posteriors.box.joint import JointSurface
 from scalable_bandits.posteriors.box.lattice import GridPoints, top_of_grid
 from scalable_bandits.posteriors.box.maximization import (
     LEARNED_SIZES,
@@ -83,7 +84,7 @@ class BoxSearch(Candidates):
         if query.allowed is not None:
             return super().argmax(model, index, query)
         with one_thread:
-            surface, near = surface_of(model, query), _near(model, query.draws)
+            surface, near = _surface(model, query), _near(model, query)
             settled = model.settled(query.pending) if query.measured else NO_POINTS
             top = self._top(model, surface, cast(SmoothIndex, index), near, query.key, EFFORTS[model.effort], settled)
         return top.x, top.value
@@ -130,9 +131,9 @@ class GridSearch(BoxSearch):
     @one_thread
     def argmax(self, model: Model, index: Acquisition, query: Query) -> tuple[int, float]:
         """Return the candidate of largest index, and that index."""
-        surface, domain, allowed = surface_of(model, query), model.domain, query.allowed
+        surface, domain, allowed = _surface(model, query), model.domain, query.allowed
         if allowed is None or np.count_nonzero(allowed) > FEW_ALLOWED:
-            near, smooth = _near(model, query.draws), cast(SmoothIndex, index)
+            near, smooth = _near(model, query), cast(SmoothIndex, index)
             top = self._top(model, surface, smooth, near, query.key, EFFORTS[model.effort], allowed=allowed)
             return int(domain.find(top.x[None])[0]), top.value
         numbers = np.flatnonzero(allowed)
@@ -155,11 +156,19 @@ def _bounds(model: Model) -> Floats:
     return bounds
 
 
-def _near(model: Model, draws: Draws | None) -> Indices:
+def _near(model: Model, query: Query) -> Indices:
     """Return the numbers (k,) of the points around the best of which a search has more points."""
     near = model.likely()
+    if query.near:
+        near = np.union1d(near, np.array(query.near, dtype=np.int64))
     # A drawn value may be the best of all, and the maximum near it.
-    return near if draws is None else np.concatenate([near, draws.points])
+    return near if query.draws is None else np.concatenate([near, query.draws.points])
+
+
+def _surface(model: Model, query: Query) -> SearchSurface:
+    """Return the posterior that an index is computed from, of all outputs that it has."""
+    own = surface_of(model, query)
+    return JointSurface([own, *(surface_of(each, query) for each in query.beside)]) if query.beside else own
 
 
 def surface_of(model: Model, query: Query) -> SearchSurface:

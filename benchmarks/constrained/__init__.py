@@ -1,0 +1,1 @@
+"""The default tuner with unknown constraints, beside other packages' tuners and random search."""

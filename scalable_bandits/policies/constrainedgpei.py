@@ -1,0 +1,258 @@
+"""Expected improvement under constraints that are not known, but measured together with the objective.
+
+Sources: Schonlau, Welch & Jones 1998; Gardner, Kusner, Xu, Weinberger & Cunningham 2014 (section 3.2); Gelbart, Snoek &
+Adams 2014 (section 3).
+
+    for t = 1, 2, ...:
+        m_t = largest value at a point that is feasible more likely than not                   (1)
+        play x_t = argmax of E[max(f(x) - m_t, 0)] prod_j P[g_j(x) keeps its limit]            (2)
+            without such a point: argmax of prod_j P[g_j(x) keeps its limit]                   (3)
+        observe f and g_1, ..., g_J at x_t, each with a model of its own                       (4)
+    recommend the best point that is feasible with probability at least 1 - delta              (5)
+
+Differs from the sources in: the first ten points are spread over the space, as those of `GPEI` are; where an output has
+no noise, its measured value decides on (1) and (5), not the posterior.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import attrs
+import numpy as np
+
+from scalable_bandits import checks
+from scalable_bandits.checks import Floats
+from scalable_bandits.formulas.acquisition import ExpectedImprovement, FeasibleImprovement
+from scalable_bandits.policies.base import Best
+from scalable_bandits.policies.gpei import GPEI
+from scalable_bandits.policies.outputs import Limit, Outputs, check_limits
+from scalable_bandits.posteriors import Acquisition
+from scalable_bandits.posteriors.models.limited import NEGLIGIBLE, LimitedModel, LimitedOutputs
+from scalable_bandits.posteriors.models.model import GivenPrior, Query
+from scalable_bandits.posteriors.pending import Draws
+from scalable_bandits.posteriors.state import StateEntry, member
+from scalable_bandits.spaces import Domain, Indices, Mask
+
+LIKELY = 0.5  # probability of being feasible from which a measured point may be the incumbent
+
+
+class Margin(NamedTuple):
+    """What a policy believes of one constraint at a point."""
+
+    output: str
+    limit: Limit
+    mean: float  # posterior mean of the output, in its units
+    std: float  # posterior standard deviation, in its units
+    probability: float  # that the output keeps its limit
+
+    @property
+    def missed_by(self) -> float:
+        """By how much the mean misses the limit, in units of the output; 0 where it keeps it."""
+        return max(self.limit.SIGN * (self.limit.limit - self.mean), 0.0)
+
+
+class _Measured(NamedTuple):
+    """Points at which the objective was measured."""
+
+    numbers: Indices  # (k,)
+    points: Floats  # (k, d)
+    averages: Floats  # (k,) of the measured values, oriented, in units of y
+    values: Floats  # (k,) the same where the noise is negligible, else posterior means
+    chances: Floats  # (k,) probability of being feasible
+    misses: Floats  # (k,) sum of what the outputs miss their limits by
+
+
+@attrs.define(eq=False, kw_only=True, slots=False)
+class ConstrainedGPEI(GPEI):
+    """Policy that maximises the expected improvement times the probability that all constraints hold.
+
+    It is told a dict of values by output: ``policy.tell(x, {"loss": 0.3, "latency": 41.0})``, where None is a value
+    that was not measured. Each output has a model of its own, which is learned.
+
+    Parameters
+    ----------
+    constraints
+        Limits by output: ``{"latency": AtMost(50), "accuracy": AtLeast(0.9)}``.
+    objective
+        Name of the output that is minimised or maximised; if not given, it is the one without a limit.
+    delta
+        Probability with which the recommended point may violate a constraint.
+
+    Other parameters are those of `GPEI` and `Policy`; without a kernel, which is learned.
+
+    Raises
+    ------
+    ValueError
+        If there are no constraints, or the objective has one; if a kernel or a `Pool` is given.
+
+    Examples
+    --------
+    >>> import scalable_bandits as sb
+    >>> limits = {"price": sb.AtMost(0.5)}
+    >>> policy = sb.ConstrainedGPEI(sb.Box([[0, 1]]), constraints=limits)
+    >>> for _ in range(15):
+    ...     x = policy.ask()
+    ...     policy.tell(x, {"gain": x[0], "price": x[0] ** 2})
+    >>> bool(abs(policy.best().x[0] - 0.5**0.5) < 0.01)
+    True
+    """
+
+    STATE: ClassVar[tuple[StateEntry, ...]] = (member("_limited", name="limited"),)
+    by_name: ClassVar[frozenset[str]] = frozenset({"constraints"})
+    pools: ClassVar[bool] = False
+    _assumes_draws: ClassVar[bool] = False
+    _refines: ClassVar[bool] = False
+
+    constraints: Mapping[str, Limit] = attrs.field(converter=check_limits)
+    objective: str | None = attrs.field(default=None)
+    _limited: LimitedOutputs = attrs.field(init=False, repr=False)
+    _seen: tuple[int, _Measured] | None = attrs.field(default=None, init=False, repr=False)  # after so many rounds
+
+    def __attrs_post_init__(self) -> None:
+        if self.kernel is not None:
+            checks.refuse("kernel", self.kernel, "None: the kernels of all outputs are learned")
+        if self.objective is not None and (not isinstance(self.objective, str) or self.objective in self.constraints):
+            checks.refuse("objective", self.objective, "the name of an output that has no constraint")
+        super().__attrs_post_init__()
+        self._limited = self._fresh_outputs()
+
+    @property
+    def outputs(self) -> Outputs:
+        return Outputs(self.objective, self.constraints)
+
+    def _fresh_outputs(self) -> LimitedOutputs:
+        """Make the models of the outputs that have limits, without observations."""
+        given = None if isinstance(self.lengthscale_prior, str) else self.lengthscale_prior
+        models = []
+        for limit in self.constraints.values():
+            prior = GivenPrior(self._prior_kernel, self._given_mean_at, direction=int(limit.SIGN))
+            known = prior, self.domain, self._make_engine
+            models.append(LimitedModel(limit.SIGN * limit.limit, *known, given, self.refit, self._search()))
+        return LimitedOutputs(models)
+
+    # ---- the algorithm
+
+    def acquisition(self, allowed: Mask | None) -> Acquisition:
+        found, improvement = self._measured(), None
+        values = found.averages if self.incumbent == "observation" else found.values
+        likely = values[found.chances >= LIKELY]
+        if len(likely):
+            best = float(self.model.transform(np.array([likely.max()]))[0])  # (1)
+            improvement = ExpectedImprovement(best, self.xi)
+        return FeasibleImprovement(improvement, self._limited.limits)  # (2), (3)
+
+    def _next_query(self, allowed: Mask | None, draws: Draws | None = None) -> Query:
+        found = self._measured()
+        near = [] if not len(found.numbers) else [int(found.numbers[self._best_of(found, LIKELY)])]
+        return super()._next_query(allowed, draws)._replace(beside=self._limited.models, near=near)
+
+    def learn(self, candidate: int, y: float, noise_variance: float) -> None:
+        beside, self._beside = self._beside, None
+        assert beside is not None
+        signs = np.array([limit.SIGN for limit in self.constraints.values()])
+        self._limited.observe(candidate, signs * beside)  # (4)
+        if y == y:
+            super().learn(candidate, y, noise_variance)
+
+    def _learn_failure(self, candidate: int) -> None:
+        super()._learn_failure(candidate)
+        self._limited.fail(candidate)
+
+    def recommend(self) -> Best:
+        """Return the best measured point that is feasible with probability at least 1 - delta (5).
+
+        If there is none, the point of those measured that is likeliest to be feasible.
+        """
+        found = self._measured()
+        if not len(found.numbers):
+            return super().recommend()
+        best = self._best_of(found, 1.0 - self.delta)
+        _, variance = self.model.predict(found.points[[best]])
+        return Best(self.domain.value(int(found.numbers[best])), float(found.values[best]), float(np.sqrt(variance[0])))
+
+    @staticmethod
+    def _best_of(found: _Measured, probability: float) -> int:
+        """Return the place of the best point that is feasible with a probability, or else of the likeliest one."""
+        feasible = found.chances >= probability
+        if feasible.any():
+            return int(np.argmax(np.where(feasible, found.values, -np.inf)))
+        likeliest = found.chances >= found.chances.max()
+        return int(np.argmin(np.where(likeliest, found.misses, np.inf)))
+
+    def _measured(self) -> _Measured:
+        """Return the points at which the objective was measured, with the probabilities that they are feasible."""
+        ended = self.rounds + self.failures
+        if self._seen is None or self._seen[0] != ended:
+            self._seen = ended, self._fresh_measured()
+        return self._seen[1]
+
+    def _fresh_measured(self) -> _Measured:
+        numbers, averages, _ = self.model.averages()
+        points = self.domain.coordinates(numbers)
+        exact = not len(numbers) or self.model.noise < NEGLIGIBLE
+        values = averages if exact else self.model.means(points)
+        chances, misses = self._limited.measured(numbers, points)
+        return _Measured(numbers, points, averages, values, chances.prod(axis=0), misses.sum(axis=0))
+
+    # ---- the constraints, for the user
+
+    def feasibility(self, x: Any) -> Any:
+        """Return the posterior probability that all constraints hold at x.
+
+        Parameters
+        ----------
+        x
+            Point (d,) or points (k, d), not only candidates.
+
+        Returns
+        -------
+        float, or ndarray (k,)
+            Product of the probabilities of the constraints.
+        """
+        points, single = self._described_points(x)
+        with self._lock:
+            found = self._limited.chances(self.space.encode(points)).prod(axis=0)
+        return float(found[0]) if single else found
+
+    def margins(self, x: Any) -> list[Margin]:
+        """Return what is believed of each constraint at a point.
+
+        Parameters
+        ----------
+        x
+            Point (d,).
+
+        Returns
+        -------
+        list of Margin
+            Mean, standard deviation and probability of each output; where its values are exact and it was measured at
+            x, the probability is 0 or 1.
+
+        Raises
+        ------
+        ValueError
+            If x is not one point of the space.
+        """
+        points, _ = self._described_points(x)
+        if len(points) != 1:
+            checks.refuse("x", x, "one point")
+        with self._lock:
+            numbers, points = self.domain.find(points), self.space.encode(points)
+            chances, _ = self._limited.measured(numbers, points)
+            found = [model.predict(points) for model in self._limited.models]
+        return [
+            Margin(name, limit, limit.SIGN * float(mean[0]), float(np.sqrt(variance[0])), float(chance[0]))
+            for (name, limit), (mean, variance), chance in zip(self.constraints.items(), found, chances, strict=True)
+        ]
+
+    # ---- state
+
+    @property
+    def _known_points(self) -> Mask:
+        return self.model.queried | self._limited.queried
+
+    def _extend(self, grown: Domain) -> None:
+        super()._extend(grown)
+        self._limited = self._limited.extended(grown)

@@ -1,0 +1,145 @@
+"""Learned models of the outputs of a function that have to keep a limit, one for each, in one domain.
+
+Values and limits are oriented: a larger value is better, and a limit is the smallest value that keeps it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import ClassVar, Self, cast
+
+import numpy as np
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal
+from scalable_bandits.posteriors.hyperparameters.transform import Transform, around_limit
+from scalable_bandits.posteriors.models.learned import LearnedModel
+from scalable_bandits.posteriors.models.model import CANDIDATES, Candidates, GivenPrior, MakeEngine, Model
+from scalable_bandits.posteriors.state import State, StateEntry, Stateful, group, nested, part
+from scalable_bandits.spaces import Domain, Indices, Mask
+
+NEGLIGIBLE = 1e-4  # learned noise variance, in squared units of z, below which a measured value counts as exact
+
+
+class LimitedModel(LearnedModel):
+    """Learned model of one output, which has to be at least `limit`, in units of the oriented y.
+
+    Other parameters are those of `LearnedModel`.
+    """
+
+    def __init__(
+        self, limit: float, prior: GivenPrior, domain: Domain, make_engine: MakeEngine,
+        lengthscales: LogNormal | None = None, every: int | None = None, search: Candidates = CANDIDATES,
+    ):  # fmt: skip
+        self.limit = limit
+        super().__init__(prior, domain, make_engine, False, lengthscales, every, search)
+
+    @property
+    def least(self) -> float:
+        """Limit, in units of the engine's y."""
+        return float(self.transform(np.array([self.limit]))[0])
+
+    def _transform_of(self, count: int) -> Transform:
+        return around_limit(self._values(count), self.limit)
+
+    def _worth(self, ys: Floats) -> Floats:
+        return -np.abs(ys - self.limit)
+
+    def measured(self, numbers: Indices, points: Floats) -> tuple[Floats, Floats]:
+        """Return mean and variance (k,) at candidates, in units of the engine's y; where y is exact, its value.
+
+        Parameters
+        ----------
+        numbers, points
+            Numbers (k,) and coordinates (k, d) of the candidates.
+        """
+        transform, here = self.transform, np.zeros(len(numbers), dtype=np.bool_)
+        mean, variance = np.zeros((2, len(numbers)))
+        if self.ys and self.noise < NEGLIGIBLE:
+            known, averages, _ = self.averages()
+            place = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
+            here = known[place] == numbers
+            mean[here] = transform(averages[place[here]])
+        if not here.all():
+            mean[~here], variance[~here] = Model.believed(self, points[~here])
+        return mean, variance
+
+
+class LimitedOutputs(Stateful):
+    """Models of J outputs, each with the smallest value that is allowed.
+
+    Parameters
+    ----------
+    models
+        Models, without observations.
+    """
+
+    STATE: ClassVar[tuple[StateEntry, ...]] = (
+        group("", lambda self: self._states(), lambda self, states: self._restore_states(states)),
+    )
+
+    def __init__(self, models: Sequence[LimitedModel]):
+        self.models = tuple(models)
+
+    def observe(self, candidate: int, values: Floats) -> None:
+        """Learn the oriented values (J,) of a candidate; NaN where an output was not measured."""
+        for model, value in zip(self.models, values.tolist(), strict=True):
+            if value == value:
+                model.observe(candidate, value, 1.0)
+
+    def fail(self, candidate: int) -> None:
+        """Take note that the function failed at a candidate: each output has its worst value there."""
+        for model in self.models:
+            model.fail(candidate)
+
+    def extended(self, domain: Domain) -> Self:
+        """Return the models on a larger domain, with the same observations."""
+        grown = copy.copy(self)
+        grown.models = tuple(cast(LimitedModel, model.extended(domain)) for model in self.models)
+        return grown
+
+    @property
+    def queried(self) -> Mask:
+        """Mask (n,) of the candidates of which at least one output was measured."""
+        return np.any([model.queried for model in self.models], axis=0)
+
+    @property
+    def limits(self) -> Floats:
+        """Limits (J,) in units of the engines' y."""
+        return np.array([model.least for model in self.models])
+
+    def chances(self, points: Floats) -> Floats:
+        """Return the posterior probabilities (J, k) that the outputs keep their limits at points (k, d)."""
+        return np.array([_chance(*model.believed(points), model.least) for model in self.models])
+
+    def measured(self, numbers: Indices, points: Floats) -> tuple[Floats, Floats]:
+        """Return these probabilities (J, k) at candidates, and by how much the outputs miss their limits (J, k).
+
+        Where the noise of an output is negligible, its measured value decides. Misses are in units of the engines' y.
+
+        Parameters
+        ----------
+        numbers, points
+            Numbers (k,) and coordinates (k, d) of the candidates.
+        """
+        chances, misses = np.empty((2, len(self.models), len(numbers)))
+        for j, model in enumerate(self.models):
+            mean, variance = model.measured(numbers, points)
+            chances[j], misses[j] = _chance(mean, variance, model.least), np.maximum(model.least - mean, 0.0)
+        return chances, misses
+
+    def _states(self) -> State:
+        return nested(**{str(j): model.state() for j, model in enumerate(self.models)})
+
+    def _restore_states(self, states: State) -> None:
+        for j, model in enumerate(self.models):
+            model.restore(part(states, str(j)))
+
+
+def _chance(mean: Floats, variance: Floats, limit: float) -> Floats:
+    """Return the probabilities (k,) of normal variables to be at least a limit; 1 for one that is exactly there."""
+    from scipy.special import ndtr
+
+    std = np.sqrt(variance)
+    return np.where(std > 0.0, ndtr((mean - limit) / np.maximum(std, 1e-150)), mean >= limit)

@@ -1,0 +1,336 @@
+"""`ConstrainedGPEI`: the choice, the recommendation, and what is told, beside an oracle."""
+
+import copy
+import math
+import pickle
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from naive import constrained, kernels, learned
+
+import scalable_bandits as sb
+from scalable_bandits.formulas.acquisition import ExpectedImprovement, FeasibleImprovement
+from scalable_bandits.posteriors.models.model import Model
+
+GRID = sb.Grid([[0, 1], [0, 2]], 9)
+LIMITS = {"cost": sb.AtMost(1.1), "yield": sb.AtLeast(0.2)}
+
+
+def measured(x):
+    """Objective and two outputs: the best point that keeps both limits is on the line of the first."""
+    return {"loss": (x[0] - 0.9) ** 2 + (x[1] - 0.9) ** 2, "cost": x[0] + x[1], "yield": math.sin(3 * x[1]) + x[0]}
+
+
+def make(space=GRID, limits=LIMITS, **options):
+    return sb.ConstrainedGPEI(space, constraints=limits, minimize=True, **options)
+
+
+def play(policy, rounds, function=measured):
+    xs = []
+    for _ in range(rounds):
+        x = policy.ask()
+        policy.tell(x, function(x))
+        xs.append(x)
+    return np.array(xs)
+
+
+# ---- the index
+
+moments = st.tuples(st.floats(-4, 4), st.floats(0.05, 3))
+
+
+@given(moments, moments, moments, st.none() | st.floats(-2, 2), st.tuples(st.floats(-2, 2), st.floats(-2, 2)))
+def test_index_and_slopes(objective, first, second, best, limits):
+    index = FeasibleImprovement(None if best is None else ExpectedImprovement(best), np.array(limits))
+    mean, variance = (np.array([[row[0]] for row in (objective, first, second)]), np.zeros((3, 1)))
+    variance[:, 0] = [row[1] ** 2 for row in (objective, first, second)]
+    expected = constrained.constrained_improvement(objective, (first, second), best, limits)
+    if expected > 1e-12:  # the oracle underflows
+        assert index(mean, variance)[0] == pytest.approx(math.log(expected), abs=1e-6)
+    slopes = index.slopes(mean, variance)
+    for moved, slope in zip((mean, variance), slopes, strict=True):
+        for row in range(3):
+            step = 1e-6 * max(1.0, abs(moved[row, 0]))
+            before = moved[row, 0]
+            moved[row, 0] = before + step
+            above = index(mean, variance)[0]
+            moved[row, 0] = before - step
+            below = index(mean, variance)[0]
+            moved[row, 0] = before
+            assert slope[row, 0] == pytest.approx((above - below) / (2 * step), rel=1e-3, abs=1e-4)
+
+
+def test_far_from_any_limit_the_index_has_a_slope():
+    """Where the probability underflows, its logarithm still rises towards the limit."""
+    index = FeasibleImprovement(None, np.array([0.0]))
+    mean, variance = np.array([[0.0, 0.0], [-1e3, -1e9]]), np.full((2, 2), 1e-4)
+    assert np.isfinite(index(mean, variance)).all()
+    by_mean, by_variance = index.slopes(mean, variance)
+    np.testing.assert_allclose(by_mean[1], [1e3 / 1e-4, 1e9 / 1e-4], rtol=1e-4)
+    assert (by_variance[1] > 0).all()
+
+
+# ---- the choice
+
+
+def posterior_of(model, xs, zs, at):
+    """Mean and standard deviation at points by the oracle, with the hyperparameters that a model has learned."""
+    scale, *lengths = (p.value for p in model.kernel.hyperparameters)
+    kernel = kernels.scaled(scale, kernels.matern52(tuple(lengths)))
+    mean, variance = learned.posterior(xs, zs, kernel, [model.noise] * len(xs), model.constant_mean, at)
+    return mean, np.sqrt(np.maximum(variance, 1e-15))  # below 0 by rounding, at observed points
+
+
+@pytest.mark.parametrize("feasible", [True, False])
+def test_chooses_the_maximum_of_the_oracle(feasible):
+    """With the hyperparameters that the policy learned, and transforms, posteriors and index from the formulas."""
+    limits = LIMITS if feasible else {"cost": sb.AtMost(-0.5), "yield": sb.AtLeast(0.2)}
+    policy, at = make(limits=limits), GRID.points()
+    xs = play(policy, 12)
+    oriented = [-limits["cost"].limit, limits["yield"].limit]
+    for _ in range(5):
+        told = [measured(x) for x in xs]
+        values, outputs = [-row["loss"] for row in told], [(-row["cost"], row["yield"]) for row in told]
+        z = learned.half_ranked(values, learned.declustered(xs, [1.0, 2.0]))
+        position = constrained.best_feasible(values, outputs, oriented)
+        assert (position is not None) == feasible
+        objective = posterior_of(policy.model, xs, z, at)
+        others, least = [], []
+        for model, column, limit in zip(policy._limited.models, zip(*outputs, strict=True), oriented, strict=True):
+            transform = constrained.around_limit(column, limit)
+            others.append(posterior_of(model, xs, [transform(y) for y in column], at))
+            least.append(transform(limit))
+        index = [
+            constrained.constrained_improvement(
+                (objective[0][i], objective[1][i]),
+                [(mean[i], std[i]) for mean, std in others],
+                None if position is None else z[position], least,
+            )
+            for i in range(len(at))
+        ]  # fmt: skip
+        x = policy.ask()
+        chosen = int(np.flatnonzero((at == x).all(axis=1))[0])
+        free = [i for i in range(len(at)) if not (xs == at[i]).all(axis=1).any()]
+        assert index[chosen] >= (1 - 1e-6) * max(index[i] for i in free)
+        policy.tell(x, measured(x))
+        xs = np.append(xs, [x], axis=0)
+
+
+@pytest.mark.parametrize("space", [sb.Box([[0, 1], [0, 2]]), sb.Grid([[0, 1], [0, 2]], 400)], ids=["box", "large grid"])
+def test_a_search_finds_what_an_enumeration_would(space):
+    policy = make(space)
+    xs = play(policy, 14)
+    x, index = policy.ask(), policy.acquisition(None)
+    policy.abandon()
+    some = np.concatenate([x[None], np.random.default_rng(0).random((20_000, 2)) * [1, 2], xs])
+    found = [Model.believed(model, some) for model in (policy.model, *policy._limited.models)]  # as the search has it
+    values = index(*(np.stack(part) for part in zip(*found, strict=True)))
+    assert values[0] >= values.max() - 0.01
+
+
+def test_finds_the_best_point_on_a_limit():
+    policy = make(sb.Box([[0, 1], [0, 2]]))
+    play(policy, 30)
+    best = policy.best()
+    np.testing.assert_allclose(best.x, [0.55, 0.55], atol=0.02)  # nearest to (.9, .9) with x + y = 1.1
+    assert measured(best.x)["cost"] <= 1.1
+
+
+def test_one_that_maximises_is_its_mirror():
+    """-f with limits on the negative outputs has the same trajectory."""
+    policy = make()
+    twin = sb.ConstrainedGPEI(GRID, constraints={"cost": sb.AtLeast(-1.1), "yield": sb.AtMost(-0.2)})
+    for _ in range(14):
+        x, same = policy.ask(), twin.ask()
+        np.testing.assert_array_equal(x, same)
+        policy.tell(x, measured(x))
+        twin.tell(x, {name: -value for name, value in measured(x).items()})
+    assert policy.best().mean == -twin.best().mean
+
+
+def test_named_spaces_with_conditions():
+    space = sb.SearchSpace({
+        "kind": sb.Categorical(["plain", "fine"]), "depth": sb.Integer(1, 9),
+        "rate": sb.Real(0.01, 1.0, log=True, when={"kind": "fine"}),
+    })  # fmt: skip
+
+    def function(setting):
+        rate = setting.get("rate", 3.0)
+        return {"loss": abs(setting["depth"] - 7) + rate, "seconds": setting["depth"] + (setting["kind"] == "fine")}
+
+    found = sb.minimize(function, space, 40, constraints={"seconds": sb.AtMost(6)})
+    assert found.measured.x["depth"] == 5  # with "fine", whose rate may be small; 6 would be too slow
+    assert found.measured.y < 2.1
+
+
+# ---- the recommendation
+
+
+def test_recommends_the_best_that_keeps_its_limits():
+    policy = make()
+    xs = play(policy, 20)
+    rows = [measured(x) for x in xs]
+    kept = [i for i, row in enumerate(rows) if row["cost"] <= 1.1 and row["yield"] >= 0.2]
+    best = min(kept, key=lambda i: rows[i]["loss"])
+    np.testing.assert_array_equal(policy.best().x, xs[best])
+    assert policy.best().mean == pytest.approx(rows[best]["loss"], abs=1e-12)
+    assert [margin.probability for margin in policy.margins(xs[best])] == [1.0, 1.0]
+    assert [margin.missed_by for margin in policy.margins(xs[best])] == [0.0, 0.0]
+
+
+def test_says_by_how_much_a_constraint_fails():
+    found = sb.minimize(lambda x: measured(x), GRID, 15, constraints={"cost": sb.AtMost(-1.0)}, objective="loss")
+    assert found.measured is None
+    assert not found.feasible.any()
+    (margin,) = found.constraints
+    assert margin.output == "cost"
+    assert margin.missed_by == pytest.approx(1.0, abs=1e-3)
+    np.testing.assert_array_equal(found.best.x, [0.0, 0.0])
+    assert "0 keep all constraints" in repr(found)
+    assert "cost (at most -1) is missed by 1" in found.summary()
+    assert found.history()["best"].isna().all()
+
+
+def test_noise_makes_it_careful():
+    """Where outputs are noisy, a point whose measured value keeps the limit by chance is not recommended."""
+    rng = np.random.default_rng(1)
+    policy = sb.ConstrainedGPEI(sb.Grid([[0, 1]], 21), constraints={"g": sb.AtMost(0.5)}, delta=0.05)
+    for _ in range(60):
+        x = policy.ask()
+        policy.tell(x, {"gain": x[0] + 0.01 * rng.normal(), "g": x[0] + 0.1 * rng.normal()})
+    best = policy.best()
+    assert 0.2 <= best.x[0] <= 0.5
+    assert policy.feasibility(best.x) > 0.9
+    assert policy._limited.models[0].noise > 1e-4  # so that the posterior decides
+
+
+def test_feasibility_at_other_points():
+    policy = make()
+    play(policy, 20)
+    found = policy.feasibility([[0.1, 0.3], [1.0, 2.0]])
+    assert found[0] > 0.9
+    assert found[1] < 0.01
+    assert policy.feasibility([0.1, 0.3]) == found[0]
+
+
+# ---- what is told
+
+
+def test_a_value_that_was_not_measured():
+    """None and NaN are the same; the other outputs are learned, and the point is not asked for again."""
+    policy, twin = make(), make()
+    for i in range(16):
+        x, same = policy.ask(), twin.ask()
+        np.testing.assert_array_equal(x, same)
+        row = measured(x)
+        if i in (2, 11):
+            row["loss"] = None
+        if i in (3, 12):
+            row["cost"] = None
+        policy.tell(x, row)
+        twin.tell(x, {name: math.nan if value is None else value for name, value in row.items()})
+    assert policy.rounds == 16
+    assert [len(model.ys) for model in (policy.model, *policy._limited.models)] == [14, 14, 16]
+    assert np.isfinite(policy.best().mean)
+
+
+def test_several_at_once_in_any_order():
+    policy, twin = make(), make()
+    xs = play(policy, 12)
+    twin.tell(xs, [measured(x) for x in xs])
+    np.testing.assert_array_equal(policy.ask(3), twin.ask(3))
+    points = policy.pending
+    for x in points[::-1]:
+        policy.tell(x, measured(x))
+    assert not policy.pending
+
+
+@pytest.mark.parametrize(
+    ("told", "text"),
+    [
+        (0.3, "y: got 0.3; allowed: a dict of values by output (cost, yield), or one for each point"),
+        ({"loss": 0.3, "cost": 1.0, "yeild": 1.0}, "did you mean 'yeild'"),
+        ({"loss": 0.3, "cost": 1.0}, "outputs with 'yield', None where it was not measured"),
+        ({"loss": 0.3, "cost": "low", "yield": 1.0}, "y['cost']: got 'low'; allowed: a number"),
+        ({"loss": math.inf, "cost": 1.0, "yield": 1.0}, "y['loss']: got inf; allowed: numbers up to 1e+100"),
+        ({"loss": None, "cost": None, "yield": math.nan}, "at least one value that was measured; or `tell_failure`"),
+        ({"cost": 1.0, "yield": 1.0}, "one output without a limit besides cost, yield"),
+        ({"a": 1.0, "b": 1.0, "cost": 1.0, "yield": 1.0}, "or objective=, its name"),
+        ([{"loss": 0.3, "cost": 1.0, "yield": 1.0}] * 2, "y: got 'shape (2,)'"),
+    ],
+)
+def test_refuses(told, text):
+    policy = make()
+    policy.ask()
+    with pytest.raises(ValueError, match=re.escape(text)):
+        policy.tell([0.0, 0.0], told)
+    assert policy.rounds == 0
+    assert len(policy.pending) == 1
+    assert not policy.model.ys
+
+
+def test_other_outputs_are_ignored_where_the_objective_is_named():
+    policy, twin = make(objective="loss"), make()
+    for x in play(twin, 3):
+        policy.tell(x, {"seconds": 3.0, **measured(x)})
+    assert policy.model.ys == twin.model.ys
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"constraints": {}}, "constraints: got {}; allowed: a dict of limits by output"),
+        ({"constraints": {"cost": 3.0}}, "constraints['cost']: got 3.0; allowed: sb.AtMost(number)"),
+        ({"constraints": LIMITS, "objective": "cost"}, "objective: got 'cost'; allowed: the name of an output"),
+        ({"constraints": LIMITS, "kernel": sb.RBF(0.2)}, "kernel: got RBF"),
+        ({"constraints": LIMITS, "pending": "sample"}, "pending: got 'sample'; allowed: 'mean'"),
+    ],
+)
+def test_refuses_arguments(arguments, text):
+    with pytest.raises(ValueError, match=re.escape(text)):
+        sb.ConstrainedGPEI(GRID, **arguments)
+
+
+def test_a_limit_is_a_number():
+    with pytest.raises(ValueError, match="limit: got nan; allowed: a finite number"):
+        sb.AtMost(math.nan)
+
+
+def test_simulations_have_one_output():
+    environment = sb.TableEnvironment(GRID, np.zeros(GRID.size))
+    with pytest.raises(ValueError, match="policy: got 'one with constraints'; allowed: a policy that is told numbers"):
+        sb.simulate(sb.ConstrainedGPEI(GRID, constraints=LIMITS), environment, 3)
+
+
+def test_failures_are_avoided():
+    """Where the function fails, no output is known; later points are elsewhere."""
+    policy, failed = make(sb.Box([[0, 1], [0, 2]])), 0
+    for i in range(40):
+        x = policy.ask()
+        if x[1] > 1.2:
+            policy.tell_failure(x, "too large")
+            failed += i >= 20
+        else:
+            policy.tell(x, measured(x))
+    assert failed <= 4
+
+
+# ---- copies, state
+
+
+def test_copies_and_states_go_on_alike():
+    policy = make()
+    play(policy, 13)
+    restored = sb.policies.Policy.from_dict(policy.to_dict())
+    restored.restore(copy.deepcopy(policy.state()))
+    copies = [copy.deepcopy(policy), pickle.loads(pickle.dumps(policy)), restored]
+    for _ in range(3):
+        x = policy.ask()
+        for each in copies:
+            np.testing.assert_array_equal(each.ask(), x)
+        for each in (policy, *copies):
+            each.tell(x, measured(x))
+    assert {each.best().mean for each in copies} == {policy.best().mean}

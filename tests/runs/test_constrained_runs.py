@@ -1,0 +1,232 @@
+"""Tuning with constraints: results, stores, pages, exports and the command show the best that keeps them."""
+
+import json
+import math
+import re
+import stat
+
+import numpy as np
+import optuna
+import pandas
+import pytest
+from typer.testing import CliRunner
+
+import scalable_bandits as sb
+from scalable_bandits.cli import app
+from scalable_bandits.integrations.export import export
+from scalable_bandits.report.watched_run import WatchedRun
+from scalable_bandits.report.writing import write_report
+from scalable_bandits.runs.resuming import resume
+from scalable_bandits.status import status
+from scalable_bandits.store import ObservationStore, SpecificationDiffers
+
+SPACE = {"x": sb.Real(0.0, 1.0), "y": sb.Real(0.0, 1.0)}
+LIMITS = {"cost": sb.AtMost(1.0), "yield": sb.AtLeast(0.1)}
+
+
+def measured(setting):
+    """The best setting that keeps the limits is (.5, .5); cost is not known where x is small."""
+    x, y = setting["x"], setting["y"]
+    cost = None if x < 0.15 else x + y
+    return {"loss": (x - 0.9) ** 2 + (y - 0.9) ** 2, "cost": cost, "yield": min(x, y)}
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """Store of a run that was ended and continued, and the result without an interruption."""
+    place = tmp_path_factory.mktemp("runs") / "run.zarr"
+    whole = sb.minimize(measured, SPACE, 18, constraints=LIMITS)
+    sb.minimize(measured, SPACE, 12, constraints=LIMITS, store=place)
+    found = sb.minimize(measured, SPACE, 18, constraints=LIMITS, store=place)
+    np.testing.assert_array_equal(found.y, whole.y)
+    assert found.outputs.keys() == whole.outputs.keys()
+    for name in LIMITS:
+        np.testing.assert_array_equal(found.outputs[name], whole.outputs[name])
+    assert found.best == whole.best
+    return place, found
+
+
+def test_result(stored):
+    _, found = stored
+    table = found.table()
+    assert table.columns.tolist() == ["x", "y", "value", "cost", "yield", "feasible", "error", "seconds"]
+    kept = (table["cost"] <= 1.0) & (table["yield"] >= 0.1)
+    np.testing.assert_array_equal(table["feasible"], kept)
+    np.testing.assert_array_equal(found.feasible, kept)
+    assert table["cost"].isna().any()  # not measured, and so not feasible
+    assert found.measured.y == table["value"][kept].min() < 0.33
+    np.testing.assert_array_equal(found.history()["best"], table["value"].where(kept).cummin().ffill())
+    assert "cost (at most 1)" in repr(found)
+    assert f"{kept.sum()} keep all constraints" in repr(found)
+    assert "It keeps all constraints: cost " in found.summary()
+
+
+def test_continued_from_the_store_alone(stored, tmp_path):
+    place, _ = stored
+    copied = tmp_path / "copy.zarr"
+    sb.copy(place, copied)
+    found = resume(copied, rounds=20, function=f"{__name__}:measured")
+    assert len(found) == 20
+    whole = sb.minimize(measured, SPACE, 20, constraints=LIMITS)
+    np.testing.assert_array_equal(found.y, whole.y)
+
+
+def test_other_limits_are_another_run(stored):
+    place, _ = stored
+    with pytest.raises(SpecificationDiffers, match=re.escape("policy.constraints.cost.limit: stored 1.0, given 2.0")):
+        sb.minimize(measured, SPACE, 20, constraints={**LIMITS, "cost": sb.AtMost(2.0)}, store=place)
+
+
+def test_status_and_page(stored, tmp_path):
+    place, found = stored
+    best = found.measured
+    now = status(place)
+    assert now.best == best.y
+    assert now.x == best.x
+    watched = WatchedRun(place)
+    watched.read()
+    assert watched.best.y == best.y
+    numbers, values, so_far = watched.history()
+    assert len(numbers) == len(values) == 18
+    np.testing.assert_array_equal(so_far, found.history()["best"])
+    page = write_report(place, tmp_path / "page.html").read_text()
+    assert "observations that keep all constraints" in page
+    assert "cost (at most 1)" in page
+
+
+def test_a_store_without_a_feasible_evaluation(tmp_path):
+    place = tmp_path / "run.zarr"
+    found = sb.minimize(measured, SPACE, 4, constraints={"cost": sb.AtMost(-1.0)}, objective="loss", store=place)
+    assert found.measured is None
+    assert math.isnan(status(place).best)
+    watched = WatchedRun(place)
+    watched.read()
+    assert watched.best is None
+
+
+def test_exports(stored, tmp_path):
+    place, found = stored
+    table = found.table()
+    export(place, tmp_path / "run.csv")
+    read = pandas.read_csv(tmp_path / "run.csv")
+    for name in ("value", "cost", "yield"):
+        np.testing.assert_array_equal(read[name], table[name])
+    np.testing.assert_array_equal(read["feasible"], table["feasible"])
+    storage = optuna.storages.InMemoryStorage()
+    export(place, storage, name="run")
+    study = optuna.load_study(study_name="run", storage=storage)
+    assert study.best_trial.value == found.measured.y  # of those that keep the constraints, as Optuna reads them
+
+
+def test_recorded_by_hand(tmp_path):
+    """Values told at once, with some that were not measured, are there again."""
+    policy, place = sb.ConstrainedGPEI(sb.SearchSpace(SPACE), constraints=LIMITS, minimize=True), tmp_path / "run.zarr"
+    with sb.record(policy, place):
+        points = policy.ask(11)
+        policy.tell(points, [measured(x) for x in points])
+        x = policy.ask()
+    again = sb.ConstrainedGPEI(sb.SearchSpace(SPACE), constraints=LIMITS, minimize=True)
+    with sb.record(again, place):
+        assert again.pending == [x]
+        assert again.best() == policy.best()
+        again.tell(x, {**measured(x), "loss": None})
+    assert ObservationStore.open(place).dataset()["outputs"].shape == (12, 2)
+
+
+def test_many_values_at_once_go_to_the_arrays(tmp_path):
+    policy, place = sb.ConstrainedGPEI(sb.Box([[0, 1]]), constraints={"g": sb.AtMost(0.5)}), tmp_path / "run.zarr"
+    x = np.linspace(0, 1, 1200)[:, None]
+    with sb.record(policy, place):
+        policy.tell(x, [{"f": value, "g": value if value < 0.9 else None} for value in x[:, 0].tolist()])
+    outputs = ObservationStore.open(place).read(names=["outputs"])["outputs"][:, 0]
+    np.testing.assert_array_equal(outputs, np.where(x[:, 0] < 0.9, x[:, 0], np.nan))
+
+
+@pytest.mark.parametrize("on", [None, "threads:2"])
+def test_in_flight_and_failures(on):
+    def function(setting):
+        if setting["x"] > 0.95:
+            raise ValueError("too large")
+        return measured(setting)
+
+    found = sb.minimize(function, SPACE, 20, constraints=LIMITS, on=on, parallel=2)
+    assert len(found) + len(found.failed) == 20
+    assert len(found.table()) == 20
+    assert found.measured.y < 0.4
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (lambda setting: 1.0, "function: got 1.0; allowed: a dict of values by output (cost, yield)"),
+        (lambda setting: {"loss": 1.0, "cots": 1.0, "yield": 1.0}, "did you mean 'cots'"),
+    ],
+)
+def test_a_function_without_the_outputs_is_a_mistake(function, text):
+    with pytest.raises(ValueError, match=re.escape(text)):
+        sb.minimize(function, SPACE, 5, constraints=LIMITS)
+
+
+def test_values_that_are_no_numbers_are_failures():
+    found = sb.minimize(
+        lambda setting: {**measured(setting), "loss": math.inf if setting["x"] > 0.5 else 1.0},
+        SPACE, 8, constraints=LIMITS,
+    )  # fmt: skip
+    assert 0 < len(found.failed) < 8
+    assert "numbers up to 1e+100" in found.failed[0].error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"objective": "loss"}, "objective: got 'loss'; allowed: None without constraints"),
+        ({"constraints": LIMITS, "warm_start": ([{"x": 0.1, "y": 0.1}], [1.0])}, "warm_start"),
+        ({"constraints": {"cost": "<= 3"}}, "constraints['cost']: got '<= 3'; allowed: sb.AtMost(number)"),
+    ],
+)
+def test_refuses(arguments, text):
+    with pytest.raises(ValueError, match=re.escape(text)):
+        sb.minimize(measured, SPACE, 5, **arguments)
+
+
+def test_a_policy_has_its_own_constraints():
+    policy = sb.ConstrainedGPEI(sb.SearchSpace(SPACE), constraints=LIMITS)
+    with pytest.raises(ValueError, match="constraints: got .*; allowed: None with a policy"):
+        sb.minimize(measured, policy, 5, constraints=LIMITS)
+    assert sb.minimize(measured, policy, 12).measured.y < 1.0
+
+
+SCRIPT = """#!/bin/sh
+awk -v x="$1" -v y="$2" 'BEGIN {printf "{\\"loss\\": %.9f, \\"made\\": {\\"cost\\": %.9f}}\\n", (x-.9)^2 + (y-.9)^2, x + y}'
+"""
+
+
+def command(*arguments):
+    return CliRunner(env={"COLUMNS": "160"}).invoke(app, [str(argument) for argument in arguments])
+
+
+def test_command(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "space.toml").write_text("".join(f'[{n}]\ntype = "Real"\nlow = 0.0\nhigh = 1.0\n' for n in "xy"))
+    script = tmp_path / "run"
+    script.write_text(SCRIPT)
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    line = "./run {x} {y}"
+    given = ["tune", "--space", "space.toml", "--command", line, "--minimize", "--store", "s.zarr", "--budget", 14]
+    found = command(*given, "--value-from", "loss", "--constraint", "made.cost<=1", "--json")
+    assert found.exit_code == 0, found.output
+    printed = json.loads(found.stdout)
+    assert printed["constraints"][0]["output"] == "made.cost"
+    assert printed["measured"]["y"] == status("s.zarr").best
+    continued = command("resume", "s.zarr", "--rounds", 15, "--command", line)
+    assert continued.exit_code == 0, continued.output
+    assert len(ObservationStore.open("s.zarr")) == 15
+    for arguments, text in (
+        (["--constraint", "made.cost<=1"], "the key of the objective, beside those of other outputs"),
+        (["--value-from", "loss", "--constraint", "made.cost"], "--constraint: got 'made.cost'"),
+        (["--value-from", "loss", "--constraint", "cost<=1"], "not a JSON object with a number under 'cost'"),
+    ):
+        given[given.index("--store") + 1] = "t.zarr"
+        refused = command(*given, *arguments)
+        assert refused.exit_code != 0
+        assert text in re.sub(r"\s+", " ", refused.output)
