@@ -1,19 +1,17 @@
 """Tuners that are told a list of numbers: the value, which is minimised, then constraints, which are to be at most 0.
 
-Random search uses none of them. GPSampler is played in the environment that `python -m benchmarks tuners --install
-GPSampler` makes, unless its packages are installed here.
+Random search uses none of them. GPSampler and BoTorch are played in the environments that `python -m benchmarks tuners
+--install GPSampler BoTorch` makes, unless their packages are installed here.
 """
 
 from __future__ import annotations
 
-import atexit
-import os
-import subprocess
+import functools
 from typing import Any
 
 from benchmarks.tuners import peers
 from benchmarks.tuners.intervals import Parameters, Setting
-from benchmarks.tuners.peers import apart, optuna
+from benchmarks.tuners.peers import apart, botorch, optuna
 
 POLICY = "ConstrainedGPEI"  # class of the package
 CONSTRAINTS = "constraints"  # attribute of a trial
@@ -64,21 +62,38 @@ class TPE(_Constrained, optuna.TPE):  # type: ignore[misc]  # told other things
         return samplers.TPESampler(multivariate=True, constraints_func=_constraints, seed=seed)
 
 
-PEERS: dict[str, Any] = {"GPSampler": GPSampler, "TPE": TPE, "random": peers.Random}
+class BoTorch(botorch.BoTorch):
+    """As without constraints, with a model of each, and `constraints` of the index (Monte Carlo, 128 paths)."""
 
+    def __init__(self, parameters: Parameters, seed: int, budget: int = 0) -> None:
+        super().__init__(parameters, seed, budget)
+        self.outputs: list[list[float]] = []
 
-class Process(apart.Process):
-    """Process of a tuner's environment, which has the tuners of this module."""
+    def tell(self, x: Setting, y: list[float]) -> None:  # type: ignore[override]
+        super().tell(x, y[0])
+        self.outputs.append(y[1:])
 
-    def __init__(self, tuner: str) -> None:
-        self.tuner, self.cpu_seconds = tuner, 0.0
-        variables = {**os.environ, **dict.fromkeys(apart.THREADS, "1"), "PYTHONPATH": str(apart.ROOT)}
-        self._process = subprocess.Popen(
-            [str(apart.python_of(tuner)), "-m", "benchmarks.constrained.server"], env=variables, cwd=apart.ROOT,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, bufsize=1,
+    def _index(self, known: Any) -> Any:
+        import torch
+        from botorch.acquisition.logei import qLogNoisyExpectedImprovement
+        from botorch.acquisition.objective import GenericMCObjective
+        from botorch.models import ModelListGP
+        from botorch.sampling.normal import SobolQMCNormalSampler
+
+        others = [self._model(list(column)) for column in zip(*self.outputs, strict=True)]
+        return qLogNoisyExpectedImprovement(
+            ModelListGP(self._model(), *others), X_baseline=known, prune_baseline=True,
+            sampler=SobolQMCNormalSampler(torch.Size([128])),
+            objective=GenericMCObjective(lambda z, X=None: z[..., 0]),
+            constraints=[functools.partial(_output, j) for j in range(1, 1 + len(others))],
         )  # fmt: skip
-        atexit.register(self.end)
-        self.version = self.asked("hello", tuner)
+
+
+def _output(j: int, z: Any) -> Any:
+    return z[..., j]
+
+
+PEERS: dict[str, Any] = {"GPSampler": GPSampler, "TPE": TPE, "BoTorch": BoTorch, "random": peers.Random}
 
 
 def make(tuner: str, parameters: Parameters, seed: int, budget: int) -> Any:
@@ -86,5 +101,5 @@ def make(tuner: str, parameters: Parameters, seed: int, budget: int) -> Any:
     if peers.is_here(tuner):
         return PEERS[tuner](parameters, seed, budget)
     if all(each.tuner != tuner or each.ended for each in apart._STARTED):
-        apart._STARTED.append(Process(tuner))  # its CPU time counts
+        apart._STARTED.append(apart.Process(tuner, "benchmarks.constrained.server"))  # its CPU time counts
     return apart.Apart(apart.process_of(tuner), parameters, seed, budget)

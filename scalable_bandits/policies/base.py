@@ -486,10 +486,12 @@ class Policy(AbstractContextManager[Any]):
         except BaseException:  # new points gave the policy a new domain and a new model; the old ones are as they were
             vars(self).update(parts)
             raise
-        for i, candidate in enumerate(candidates.tolist()):
+        told = zip(candidates.tolist(), values.tolist(), variances.tolist(), strict=True)
+        for i, (candidate, each, variance) in enumerate(told):
             self._asked = candidate in self._pending.numbers if asked is None else asked
-            self._beside = None if beside is None else beside[i]
-            self.observe(candidate, float(values[i]), float(variances[i]))
+            if beside is not None:
+                self._beside = beside[i]
+            self.observe(candidate, each, variance)
         if self._recorder is not None:
             self._recorder.told()
         self._after_tell()

@@ -102,7 +102,8 @@ class Measuring:
         values = (checks.finite("y", y) if beside is None else np.asarray(y)) + 0.0  # -0.0: 0.0, as databases keep it
         if values.shape not in ((len(points),), ()) or (values.ndim == 0 and not single):
             checks.refuse("y", f"shape {values.shape}", f"one value for each of the {len(points)} points")
-        if np.nanmax(np.abs(values), initial=0.0) > LARGEST:
+        known = values if beside is None else values[~np.isnan(values)]
+        if np.abs(known).max(initial=0.0) > LARGEST:
             checks.refuse("y", y, f"numbers up to {LARGEST:.0e} in size: squares of larger ones overflow")
         if noise is None:
             return Measurements(points, values.ravel(), None, np.full(len(points), self.variance))

@@ -191,13 +191,15 @@ def test_refuses(arguments, text):
 
 def test_a_policy_has_its_own_constraints():
     policy = sb.ConstrainedGPEI(sb.SearchSpace(SPACE), constraints=LIMITS)
-    with pytest.raises(ValueError, match="constraints: got .*; allowed: None with a policy"):
+    with pytest.raises(ValueError, match=r"^constraints: got .*; allowed: None with a policy"):
         sb.minimize(measured, policy, 5, constraints=LIMITS)
     assert sb.minimize(measured, policy, 12).measured.y < 1.0
 
 
 SCRIPT = """#!/bin/sh
-awk -v x="$1" -v y="$2" 'BEGIN {printf "{\\"loss\\": %.9f, \\"made\\": {\\"cost\\": %.9f}}\\n", (x-.9)^2 + (y-.9)^2, x + y}'
+awk -v x="$1" -v y="$2" 'BEGIN {
+    printf "{\\"loss\\": %.9f, \\"made\\": {\\"cost\\": %.9f}}\\n", (x - .9)^2 + (y - .9)^2, x + y
+}'
 """
 
 

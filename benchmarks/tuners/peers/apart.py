@@ -65,6 +65,8 @@ class Process:
     ----------
     tuner
         Name of the tuner.
+    server
+        Module that answers.
 
     Attributes
     ----------
@@ -74,11 +76,11 @@ class Process:
         Name and version of the package.
     """
 
-    def __init__(self, tuner: str) -> None:
+    def __init__(self, tuner: str, server: str = "benchmarks.tuners.peers.server") -> None:
         self.tuner, self.cpu_seconds = tuner, 0.0
         variables = {**os.environ, **dict.fromkeys(THREADS, "1"), "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
         self._process = subprocess.Popen(
-            [str(python_of(tuner)), "-m", "benchmarks.tuners.peers.server"], env=variables, cwd=ROOT,
+            [str(python_of(tuner)), "-m", server], env=variables, cwd=ROOT,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, bufsize=1,
         )  # fmt: skip
         atexit.register(self.end)

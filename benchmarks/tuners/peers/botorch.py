@@ -55,14 +55,16 @@ class BoTorch:
             mean = model.posterior(torch.tensor(self.x, dtype=torch.double)).mean
         return self._setting(self.x[int(mean.argmax())])
 
-    def _model(self) -> Any:
+    def _model(self, values: list[float] | None = None) -> Any:
+        """Return a model of the values, by default of y."""
         import torch
         from botorch.fit import fit_gpytorch_mll
         from botorch.models import MixedSingleTaskGP, SingleTaskGP
         from botorch.models.transforms import Standardize
         from gpytorch.mlls import ExactMarginalLogLikelihood
 
-        x, y = torch.tensor(self.x, dtype=torch.double), torch.tensor(self.y, dtype=torch.double)[:, None]
+        x = torch.tensor(self.x, dtype=torch.double)
+        y = torch.tensor(self.y if values is None else values, dtype=torch.double)[:, None]
         if self.categories:
             model = MixedSingleTaskGP(x, y, cat_dims=list(self.categories), outcome_transform=Standardize(m=1))
         else:
@@ -70,14 +72,19 @@ class BoTorch:
         fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
         return model
 
+    def _index(self, known: Any) -> Any:
+        """Return the index that is maximised, given the known points."""
+        from botorch.acquisition.logei import qLogNoisyExpectedImprovement
+
+        return qLogNoisyExpectedImprovement(self._model(), X_baseline=known, prune_baseline=True)
+
     def _best_index(self) -> np.ndarray:
         import torch
-        from botorch.acquisition.logei import qLogNoisyExpectedImprovement
         from botorch.optim import optimize_acqf
         from botorch.optim.optimize_mixed import optimize_acqf_mixed_alternating
 
         known = torch.tensor(self.x, dtype=torch.double)
-        index = qLogNoisyExpectedImprovement(self._model(), X_baseline=known, prune_baseline=True)
+        index = self._index(known)
         highest = [self.levels.get(i, [self.categories.get(i, 2) - 1.0])[-1] for i in range(known.shape[1])]
         bounds = torch.tensor([[0.0] * known.shape[1], highest], dtype=torch.double)
         effort: dict[str, Any] = {"q": 1, "num_restarts": 10, "raw_samples": 512}
