@@ -7,7 +7,9 @@ keeps one for each group of parameters that occur together.
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
+import math
 import secrets
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -28,11 +30,12 @@ from optuna.trial import FrozenTrial, TrialState
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.integrations import optuna_study
-from scalable_bandits.integrations.optuna_study import Key, StudyHistory, TrialSpace, key_of
-from scalable_bandits.policies import GPEI, Policy
+from scalable_bandits.integrations.optuna_study import Key, Outcome, StudyHistory, TrialSpace, key_of
+from scalable_bandits.policies import GPEI, AtMost, ConstrainedGPEI, Policy
 from scalable_bandits.policies.pending import AllFailed
 from scalable_bandits.randomness import derived_seed
 from scalable_bandits.runs.evaluations import check_fresh
+from scalable_bandits.spaces import SearchSpace
 
 __all__ = ["BanditSampler"]
 
@@ -41,6 +44,7 @@ MakePolicy = Callable[..., Policy]  # (space, seed, minimize)
 # The policy is asked for one more point for each of them and the last point is used, so that parallel processes do not
 # choose the same one.
 PRECEDING = 16
+VALUE = "value of the trial"  # output of a policy with constraints
 MOST_REPEATED = 3  # number of times that a policy is asked again if it chooses what is running
 FEWEST_KEPT = 32  # number of policies that are kept, at least; others are made again from the history
 
@@ -61,6 +65,10 @@ class BanditSampler(BaseSampler):
     group
         Whether parameters that only some trials have are chosen by policies of their own, one for those that occur
         together; otherwise they are left to `independent_sampler`.
+    constraints_func
+        Function from a finished trial to a sequence of numbers, which are at most 0 where constraints are fulfilled, as
+        other samplers have it. Constraints that the objective sets itself (``trial.set_constraint``) need none. With
+        constraints the default policy is `ConstrainedGPEI`; others take none.
     avoid_failures
         Whether the settings of failed trials are avoided; False where trials fail for other reasons than their setting,
         such as Ctrl-C or a machine that is switched off.
@@ -101,13 +109,18 @@ class BanditSampler(BaseSampler):
         seed: int | None = None,
         independent_sampler: BaseSampler | None = None,
         group: bool = True,
+        constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
         avoid_failures: bool = True,
     ):
         if policy is not None and not callable(policy):
             checks.refuse("policy", policy, "a function (space, seed, minimize) that returns a policy, or None")
         if independent_sampler is not None and not isinstance(independent_sampler, BaseSampler):
             checks.refuse("independent_sampler", independent_sampler, "a sampler of Optuna, or None")
-        self._make_policy = GPEI if policy is None else policy
+        if constraints_func is not None and not callable(constraints_func):
+            checks.refuse("constraints_func", constraints_func, "a function of a trial, or None")
+        if constraints_func is not None and policy is not None:
+            checks.refuse("constraints_func", constraints_func, "None with a policy, which has its own")
+        self._make_policy, self._constraints_func = policy, constraints_func
         self._seed = secrets.randbits(63) if seed is None else checks.integer("seed", seed, 0)
         self._independent_sampler = independent_sampler
         self._group = checks.flag("group", group)
@@ -117,7 +130,7 @@ class BanditSampler(BaseSampler):
     def _clear(self) -> None:
         self._lock = threading.RLock()  # threads share the sampler
         self._history: StudyHistory | None = None
-        self._advisers: dict[tuple[Key, ...], Adviser] = {}  # the last used comes last
+        self._advisers: dict[tuple[Any, ...], Adviser] = {}  # the last used comes last
         self._chosen: dict[int, dict[Key, Any]] = {}  # values of running trials, by number
         self._begun: set[int] = set()  # numbers of the trials of this process
 
@@ -230,6 +243,11 @@ class BanditSampler(BaseSampler):
         self._begun.discard(trial.number)
         with self._lock:
             self._chosen.pop(trial.number, None)
+        if self._constraints_func is not None and state in (TrialState.COMPLETE, TrialState.PRUNED):
+            found = [float(value) for value in self._constraints_func(trial)]
+            if any(map(math.isnan, found)):
+                checks.refuse("constraints_func", found, "a function that returns no NaN")
+            study._storage.set_trial_system_attr(trial._trial_id, optuna_study.CONSTRAINTS, found)
         if self._independent_sampler is not None:
             self._independent_sampler.after_trial(study, trial, state, values)
 
@@ -287,14 +305,16 @@ class BanditSampler(BaseSampler):
 
     def _adviser(self, history: StudyHistory, distributions: Mapping[str, BaseDistribution]) -> Adviser | None:
         """Return the adviser of some parameters; None if no search space can hold any of them."""
-        key = tuple(key_of(name, each) for name, each in sorted(distributions.items()))
+        constraints = history.constraints if self._make_policy is None else ()
+        key = (constraints, *(key_of(name, each) for name, each in sorted(distributions.items())))
         adviser = self._advisers.pop(key, None)
         if adviser is None:
             space = TrialSpace(distributions)
             if not space.distributions:
                 return None
             seed = derived_seed(self._seed, "policy", *space.distributions)
-            adviser = Adviser(space, self._make_policy, seed, history.minimize)
+            make = self._make_policy or (GPEI if not constraints else functools.partial(_constrained, constraints))
+            adviser = Adviser(space, make, seed, history.minimize, constraints)
         self._advisers[key] = adviser
         while len(self._advisers) > max(FEWEST_KEPT, 2 * len(history.groups)):
             del self._advisers[next(iter(self._advisers))]
@@ -330,6 +350,12 @@ class BanditSampler(BaseSampler):
         return self._choose(study, self._read(study), trial, together) if together else {}
 
 
+def _constrained(names: Sequence[str], space: SearchSpace, seed: int, minimize: bool) -> Policy:
+    """Make a policy with constraints of these names, which are to be at most 0."""
+    limits = {name: AtMost(0.0) for name in names}
+    return ConstrainedGPEI(space, constraints=limits, objective=VALUE, seed=seed, minimize=minimize)
+
+
 def _refuse_several_objectives(study: optuna.Study) -> None:
     if len(study.directions) > 1:
         checks.refuse("study", f"{len(study.directions)} objectives", "a study with one objective")
@@ -350,6 +376,8 @@ class Adviser:
         Seed of the policy.
     minimize
         Whether small values are better.
+    constraints
+        Names of the constraints that the policy is told.
 
     Attributes
     ----------
@@ -362,8 +390,10 @@ class Adviser:
         If the function does not return a fresh policy on the space.
     """
 
-    def __init__(self, space: TrialSpace, make_policy: MakePolicy, seed: int, minimize: bool):
-        self.space = space
+    def __init__(
+        self, space: TrialSpace, make_policy: MakePolicy, seed: int, minimize: bool, constraints: Sequence[str] = ()
+    ):  # fmt: skip
+        self.space, self._constraints = space, constraints
         try:
             self.policy = make_policy(space.space, seed=seed, minimize=minimize)
         except TypeError as error:
@@ -393,13 +423,20 @@ class Adviser:
         self._number_points([point for _, point in sorted(known, key=lambda pair: pair[0].number)])
         for failed, group in itertools.groupby(ended, key=lambda pair: pair[0].value is None):
             outcomes, points = zip(*group, strict=True)
-            if not failed:
+            if not failed and self._constraints:
+                rows: Any = [self._outputs(outcome) for outcome in outcomes]
+                self.policy.tell(np.array(points), rows)
+            elif not failed:
                 values = np.array([outcome.value for outcome in outcomes], dtype=np.float64)
                 self.policy.tell(np.array(points), self._sign * values)
             for point in points if failed else ():
                 self.policy.tell_failure(point[None])
         self._told = len(history.outcomes)
         return [point for _, point in pending]
+
+    def _outputs(self, outcome: Outcome) -> dict[str, float | None]:
+        """Return value and constraints of an outcome by name of the output."""
+        return {VALUE: outcome.value, **{name: outcome.constraints.get(name) for name in self._constraints}}
 
     def _number_points(self, points: list[Floats]) -> None:
         """Number points in the order of their trials, so that the order in which they end does not matter."""

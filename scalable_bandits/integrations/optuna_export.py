@@ -19,7 +19,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from scalable_bandits import checks
-from scalable_bandits.integrations.optuna_study import distribution_of
+from scalable_bandits.integrations.optuna_study import CONSTRAINTS, distribution_of
 from scalable_bandits.policies.outputs import Limit
 from scalable_bandits.runs.limits import limits_of
 from scalable_bandits.runs.readable import setting_of
@@ -31,7 +31,6 @@ from scalable_bandits.store import StoredRun
 from scalable_bandits.tickets import OPEN, Ticket
 
 RUN = "scalable_bandits.run"  # user attribute of a study: identity of the stored run
-CONSTRAINTS = "constraints"  # system attribute of a trial: by how much it violates each constraint, if above 0
 TICKET = "ticket"  # user attribute of a trial: number of the evaluation
 
 

@@ -25,6 +25,7 @@ from scalable_bandits.spaces.parameters_from import to_parameter
 
 MOST_LISTED = 1000  # largest number of steps that are an `Ordinal` of the values; more are an `Integer` of positions
 ROUNDING = 1e-8  # largest distance of a value from a step, in steps
+CONSTRAINTS = "constraints"  # system attribute of a trial with the values of its constraints, or beginning of several
 PROPOSED = "bandit:"  # beginning of the names of system attributes with the values chosen for a trial
 LONGEST = 2000  # number of characters of a system attribute, which databases limit to 2,045
 Key = tuple[str, str]  # name and description of a distribution
@@ -265,6 +266,24 @@ class Outcome(NamedTuple):
 
     trial: FrozenTrial
     value: float | None  # value to be told to a policy, in units of y; None for a failed evaluation
+    constraints: Mapping[str, float | None] = {}  # values by name, which are at most 0 where they are fulfilled
+
+
+def constraints_of(trial: FrozenTrial) -> dict[str, float | None]:
+    """Return the values of a trial's constraints by name; None for one that is not finite.
+
+    Parameters
+    ----------
+    trial
+        Finished trial. The constraints are those of a sampler's `constraints_func`, whose names are their positions, or
+        those that the objective set (``trial.set_constraint(name, value)``, from Optuna 5 on).
+    """
+    listed = trial.system_attrs.get(CONSTRAINTS) or ()
+    found = {str(position): value for position, value in enumerate(listed)}
+    start = f"{CONSTRAINTS}:"
+    named = {key.removeprefix(start): each for key, each in trial.system_attrs.items() if key.startswith(start)}
+    values = {**found, **named}.items()
+    return {name: float(value) if abs(value) <= measurements.LARGEST else None for name, value in values}
 
 
 class ParameterGroups:
@@ -322,6 +341,8 @@ class StudyHistory:
         Running trials, by number.
     groups : ParameterGroups
         Parameters that occur together.
+    constraints : tuple of str
+        Names of the constraints, those of the first finished trial that has some.
     """
 
     def __init__(self, study: optuna.Study, failures: bool = True):
@@ -329,6 +350,7 @@ class StudyHistory:
         self.outcomes: list[Outcome] = []
         self.running: list[FrozenTrial] = []
         self.groups = ParameterGroups()
+        self.constraints: tuple[str, ...] = ()
         self._failures = failures
         self._study_id, self._name = study._study_id, study.study_name
         self._first: datetime.datetime | None = None  # when the first trial began
@@ -381,7 +403,9 @@ class StudyHistory:
         elif value is not None:
             value = self._pruned(value)
         if self._failures or trial.state != TrialState.FAIL:
-            self.outcomes.append(Outcome(trial, value))
+            constraints = constraints_of(trial)
+            self.constraints = self.constraints or tuple(constraints)
+            self.outcomes.append(Outcome(trial, value, constraints))
 
     def _pruned(self, last: float) -> float:
         """Return the worse of a pruned trial's last report and the median of the completed trials before it."""

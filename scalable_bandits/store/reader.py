@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -327,16 +327,17 @@ class StoredRun:
         return array
 
 
-def columns_of(tickets: Sequence[Ticket], fields: Iterable[Field]) -> Columns:
+def columns_of(tickets: Sequence[Ticket], fields: Sequence[Field]) -> Columns:
     """Return the columns of evaluations that have values, by the fields of a run."""
     values = {
         "call": [t.call for t in tickets], "candidate": [t.candidate for t in tickets], "x": [t.x for t in tickets],
         "y": [t.y for t in tickets], "noise": [np.nan if t.noise is None else t.noise for t in tickets],
         "time": [t.changed for t in tickets],
-        "outputs": [list((t.result or {}).get("outputs", {}).values()) for t in tickets],
     }  # fmt: skip
     if not tickets:
         return {field.name: np.empty((0, *field.shape), field.dtype) for field in fields}
+    if any(field.name == "outputs" for field in fields):
+        values["outputs"] = [list(t.result["outputs"].values()) for t in tickets]
     return {
         field.name: np.array(values[field.name], dtype=field.dtype).reshape(len(tickets), *field.shape)
         for field in fields

@@ -633,3 +633,59 @@ def test_whole_numbers_beyond_float64_are_chosen_by_the_policy():
     told = study.sampler.current_policy(study).told
     assert [(round(x["c"]), y) for x, y in told] == [(trial.params["c"], trial.value) for trial in study.trials]
     assert all(isinstance(trial.params["c"], int) for trial in study.trials)
+
+
+# ---- constraints
+
+
+def constrained(trial):
+    x, y = trial.suggest_float("x", 0, 1), trial.suggest_float("y", 0, 1)
+    trial.set_user_attr("cost", x + y - 1)
+    return (x - 0.9) ** 2 + (y - 0.9) ** 2
+
+
+def cost(trial):
+    return (trial.user_attrs["cost"],)
+
+
+def test_constraints_as_other_samplers_have_them():
+    """Another process goes on alike, and trials are those of `minimize` with constraints."""
+    study = optuna.create_study(sampler=BanditSampler(seed=3, constraints_func=cost))
+    study.optimize(constrained, n_trials=25)
+    assert study.best_trial.user_attrs["cost"] <= 0
+    assert study.best_value < 0.33  # .32 at (.5, .5)
+    policy = study.sampler.current_policy(study)
+    assert isinstance(policy, sb.ConstrainedGPEI)
+    twin = optuna.create_study(sampler=BanditSampler(seed=3, constraints_func=cost))
+    for trial in study.trials:
+        if trial.number == 20:
+            twin.sampler = BanditSampler(seed=3, constraints_func=cost)  # made again
+        twin.optimize(constrained, n_trials=1)
+        assert twin.trials[-1].params == trial.params
+
+
+@pytest.mark.skipif(not hasattr(optuna.Trial, "set_constraint"), reason="from Optuna 5 on")
+def test_constraints_that_the_objective_sets():
+    def objective(trial):
+        value = constrained(trial)
+        trial.set_constraint("cost", math.inf if trial.number == 12 else trial.user_attrs["cost"])
+        return value
+
+    study = optuna.create_study(sampler=BanditSampler(seed=3))
+    study.optimize(objective, n_trials=20)
+    assert study.best_value < 0.36
+    policy = study.sampler.current_policy(study)
+    assert policy.constraints == {"cost": sb.AtMost(0.0)}
+    assert len(policy._limited.models[0].ys) == 19  # one was not finite
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"constraints_func": 3}, "constraints_func: got 3; allowed: a function of a trial"),
+        ({"constraints_func": cost, "policy": sb.GPUCB}, "None with a policy"),
+    ],
+)
+def test_refuses_constraints(arguments, text):
+    with pytest.raises(ValueError, match=text):
+        BanditSampler(**arguments)
