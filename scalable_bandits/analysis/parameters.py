@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.policies import Policy
+from scalable_bandits.policies import ConstrainedGPEI, Policy
 from scalable_bandits.runs.importance import Importance as Importance
 from scalable_bandits.runs.importance import importance_of
 from scalable_bandits.runs.result import TuningResult
@@ -32,6 +32,7 @@ class Slice(NamedTuple):
     allowed: NDArray[np.bool_]  # (k,) mask of the points that fulfil the space's constraints
     numbers: Floats  # (k,) numbers of the parameter
     at: float  # number of the parameter at the point through which the slice goes
+    feasible: Floats | None = None  # (k,) probability that all constraints hold; None without constraints
 
 
 def played_policy(found: Policy | TuningResult) -> Policy:
@@ -125,7 +126,8 @@ def _slice(policy: Policy, point: Floats, i: int, observed: Floats) -> Slice:
     (mean, std), (low, high) = policy.posterior(x), policy.interval(x)
     if not np.isfinite(mean).all():
         checks.refuse("found", type(policy).__name__, "a policy with a posterior at all points")
-    return Slice(axis, i, points, mean, std, low, high, space.fulfilled(points), numbers, float(point[i]))
+    feasible = policy.feasibility(x) if isinstance(policy, ConstrainedGPEI) else None
+    return Slice(axis, i, points, mean, std, low, high, space.fulfilled(points), numbers, float(point[i]), feasible)
 
 
 def _along(space: Space, point: Floats, i: int, numbers: Floats, observed: Floats) -> Floats:

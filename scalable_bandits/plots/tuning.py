@@ -21,7 +21,7 @@ from scalable_bandits.plots.arrangement import AxesArray, axes, beginnings, pane
 from scalable_bandits.plots.style import COLOURS, LONGEST, inches, legend, logarithmic, plain, rows, star, ticks, tidy
 from scalable_bandits.policies import Policy
 from scalable_bandits.runs.result import TuningResult
-from scalable_bandits.spaces import Axis
+from scalable_bandits.spaces import Axis, Mask
 
 RANGE = 1000.0  # ratio of the largest to the smallest value to be minimised from which their axis is logarithmic
 FIRST, FAR = 10, 10.0  # first values, and how many times as far from the best as their median a picture reaches
@@ -38,6 +38,7 @@ STEPS = 40  # largest number of values of a parameter that are drawn as steps
 NEAR = 0.25  # distance from a slice, as a share of the space's sides, at which a dot has faded to a third
 FAINTEST = 0.06  # opacity below which a dot is left out
 LABEL = 2.0  # inches that the label of an axis of values takes in one line
+GREY, SHADE = "0.5", 0.3  # colour and opacity of what constraints hardly allow
 CHARACTERS = 18  # characters of all category labels of a panel together, above which the labels are turned
 
 
@@ -101,7 +102,8 @@ def shown_values(values: Floats, minimize: bool, log: bool | None = None) -> Sho
 def history(found: TuningResult, ax: Axes | None = None, *, log: bool | None = None) -> Axes:
     """Draw the measured values, the best so far, and what the recommended setting is expected to be worth.
 
-    Crosses at the edge are failed evaluations; triangles there are values so bad that they would hide the others.
+    Crosses at the edge are failed evaluations; triangles there are values so bad that they would hide the others. With
+    constraints, circles are values that do not keep them.
 
     Parameters
     ----------
@@ -127,16 +129,17 @@ def history(found: TuningResult, ax: Axes | None = None, *, log: bool | None = N
     'value (larger is better)'
     """
     checks.kind("found", found, TuningResult, "a result of maximize or minimize")
-    past = found.history()
+    past, evaluations = found.history(), found.evaluations()
     numbers, values = past.index.to_numpy(), past["value"].to_numpy()
     ax = axes(ax)
-    measured = np.isfinite(values)
+    measured, failed = np.isfinite(values), np.array([bool(row.error) for row in evaluations], dtype=np.bool_)
     if measured.any():
-        _measured(numbers[measured], values[measured], found, log, ax)
+        kept = np.array([row.feasible for row in evaluations])[measured]
+        _measured(numbers[measured], values[measured], kept, found, log, ax)
         ax.step(numbers, past["best"], where="post", color=COLOURS[0], linewidth=1.8, label="best so far", zorder=3)
     edge = 0.98 if found.minimize else 0.02  # on the side of bad values
-    if not measured.all():
-        ax.plot(numbers[~measured], np.full((~measured).sum(), edge), "x", color=COLOURS[1], markersize=6,
+    if failed.any():
+        ax.plot(numbers[failed], np.full(failed.sum(), edge), "x", color=COLOURS[1], markersize=6,
                 transform=ax.get_xaxis_transform(), label="failed", clip_on=False)  # fmt: skip
     ax.set_xlim(0.5, max(len(numbers), 1) + 0.5)
     ticks(ax, whole=True)
@@ -145,8 +148,11 @@ def history(found: TuningResult, ax: Axes | None = None, *, log: bool | None = N
     return tidy(ax, "evaluation", value_label(found.minimize, inches(ax)[1]))
 
 
-def _measured(numbers: Any, values: Floats, found: TuningResult, log: bool | None, ax: Axes) -> None:
-    """Draw measured values (k,) of the evaluations with some numbers (k,), and the expected value of the best."""
+def _measured(numbers: Any, values: Floats, kept: Mask, found: TuningResult, log: bool | None, ax: Axes) -> None:
+    """Draw measured values (k,) of the evaluations with some numbers (k,), and the expected value of the best.
+
+    Those that do not keep the constraints, by the mask (k,), are hollow.
+    """
     shown = shown_values(values, found.minimize, log)
     inside = shown.clip(values) == values
     low, high = found.policy.interval(found.recommended.x)
@@ -154,8 +160,13 @@ def _measured(numbers: Any, values: Floats, found: TuningResult, log: bool | Non
     ax.axhspan(low, high, color=COLOURS[2], alpha=0.18, linewidth=0)
     ax.axhline(found.value, color=COLOURS[2], linewidth=1.2, linestyle="--", label="recommended: expected value")
     many = len(values) > MANY
-    ax.plot(numbers[inside], values[inside], "o", color=COLOURS[5], markersize=2.5 if many else 4.5, label="measured",
+    size = 2.5 if many else 4.5
+    full, hollow = inside & kept, inside & ~kept
+    ax.plot(numbers[full], values[full], "o", color=COLOURS[5], markersize=size, label="measured",
             markeredgecolor="white", markeredgewidth=0.0 if many else 0.4)  # fmt: skip
+    if hollow.any():
+        ax.plot(numbers[hollow], values[hollow], "o", color=COLOURS[5], markersize=size - 0.8, fillstyle="none",
+                label="measured, not feasible")  # fmt: skip
     if not inside.all():
         ax.plot(numbers[~inside], np.full((~inside).sum(), 0.98 if found.minimize else 0.02), color=COLOURS[5],
                 marker="^" if found.minimize else "v", linestyle="", markersize=5, label="measured, off the scale",
@@ -331,7 +342,8 @@ def slices(
     """Draw the posterior along each parameter through one point, a panel each.
 
     Each panel has the mean, a band of the central 95 %, a star at the point, and the observations as dots,
-    which fade with their distance from the slice. Values that the space's constraints exclude are left out. On a
+    which fade with their distance from the slice. With constraints it is grey where they hold with a probability below
+    one half. Values that the space's constraints exclude are left out. On a
     logarithmic axis means and bands below its lower end, such as negative ones, are drawn there.
 
     Parameters
@@ -372,6 +384,7 @@ def slices(
     for one, panel, begins in zip(drawn, boxes, beginnings(boxes), strict=True):
         _panel(one, panel, -np.inf if shown is None else low)
         _dots(policy, one, panel)
+        _forbidden(one, panel)
         if shown is not None:
             logarithmic(panel, "y")
         panel.set_ylim(low, high)
@@ -417,6 +430,20 @@ def _panel(one: Slice, ax: Axes, least: float) -> None:
     star(ax, one.at, at[x == one.at][:1])
     _scale(axis, ax)
     tidy(ax, plain(axis.name))
+
+
+def _forbidden(one: Slice, ax: Axes) -> None:
+    """Shade the part of a slice where constraints hardly hold."""
+    if one.feasible is None:
+        return
+    x, hardly = one.numbers, one.feasible < 0.5
+    if one.axis.labels is not None:
+        for place in x[hardly].tolist():
+            ax.axvspan(place - 0.5, place + 0.5, color=GREY, alpha=SHADE, linewidth=0, zorder=0)
+        return
+    step: Any = "mid" if one.axis.values is not None and len(x) <= STEPS else None
+    ax.fill_between(x, 0.0, 1.0, where=hardly, transform=ax.get_xaxis_transform(), color=GREY, alpha=SHADE,
+                    linewidth=0, step=step, zorder=0)  # fmt: skip
 
 
 def _scale(axis: Axis, ax: Axes) -> None:

@@ -61,6 +61,22 @@ def test_result(stored):
     assert "It keeps all constraints: cost " in found.summary()
 
 
+def test_pictures(stored):
+    """Circles are values that miss a limit; slices are grey where a limit hardly holds."""
+    _, found = stored
+    ax = sb.plots.history(found)
+    drawn = {line.get_label(): line for line in ax.lines}
+    hollow = drawn["measured, not feasible"].get_xdata()
+    np.testing.assert_array_equal(hollow, np.flatnonzero(~found.feasible) + 1)
+    assert "failed" not in drawn
+    x, y = sb.analysis.slices(found)
+    assert x.feasible[0] < 0.5 < x.feasible[x.numbers == x.at][0]
+    assert y.feasible[-1] < 0.5
+    panels = sb.plots.slices(found)
+    shaded = [patch for patch in panels[0].collections if patch.get_facecolor()[0, :3].tolist() == [0.5, 0.5, 0.5]]
+    assert len(shaded) == 1
+
+
 def test_continued_from_the_store_alone(stored, tmp_path):
     place, _ = stored
     copied = tmp_path / "copy.zarr"
