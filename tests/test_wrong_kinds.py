@@ -49,6 +49,11 @@ CALLS = {
     "PhasedElimination": (sb.PhasedElimination, {**POLICY, "horizon": 10}, ()),
     "DUETS": (sb.DUETS, {**POLICY, "horizon": 10}, ()),
     **{name: (getattr(sb, name), {**POLICY, "groups": [[0]]}, ()) for name in ("AddGPUCB", "AddGPTS")},
+    "SafeOpt": (sb.SafeOpt, {**POLICY, "threshold": 0.0, "safe_start": [0.5]}, ()),
+    "StageOpt": (sb.StageOpt, {**POLICY, "threshold": 0.0, "safe_start": [0.5], "stage": 3}, ()),
+    "LoSBO": (
+        sb.LoSBO, {**POLICY, "threshold": 0.0, "safe_start": [0.5], "lipschitz": 1.0, "noise_bound": 0.1}, ()
+    ),
     "PartitionedUCB": (sb.PartitionedUCB, {"space": POOL, "kernel": KERNEL}, ()),
     "ConstrainedGPEI": (sb.ConstrainedGPEI, {"space": GRID, "constraints": {"g": sb.AtMost(0.0)}}, ()),
     "Pool": (sb.Pool, {"path": POOL.path}, ()),
@@ -196,6 +201,13 @@ INVALID = {  # values of the right kind, or nearly so
         "constants": ((1.0,), (0.0, 1.0), (1.0, -1.0), (1.0, NAN), 3.0),
     },
     **{name: {"xi": (-0.1, NAN, INF)} for name in ("GPEI", "GPPI")},
+    "SafeOpt": {
+        "threshold": (NAN, INF, "low", None), "safe_start": (0.1, NAN, [], [0.5, 0.1], [[0.0, 0.5]], "start", None),
+        "rkhs_norm": (*BAD_SCALES, "double"), "width": (*BAD_SCALES, "two"), "lipschitz": (*BAD_SCALES, "steep"),
+        "information_gain": BAD_GAINS, "confidence": ("wide", None),
+    },
+    "StageOpt": {"epsilon": (*BAD_SCALES, "small"), "stage": (0, 2.5, True, "long")},
+    "LoSBO": {"lipschitz": (*BAD_SCALES, None), "noise_bound": (-1.0, NAN, INF, "none", None)},
     "RBF": {"lengthscale": BAD_LENGTHS},
     "Matern": {"lengthscale": BAD_LENGTHS, "nu": (0.0, -1.5, NAN, "rough")},
     "RationalQuadratic": {"lengthscale": BAD_LENGTHS, "alpha": BAD_SCALES},

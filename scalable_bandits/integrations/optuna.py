@@ -239,6 +239,11 @@ class BanditSampler(BaseSampler):
             State in which the trial ends.
         values
             Values (1,) of the trial; None of one that failed or was pruned.
+
+        Raises
+        ------
+        ValueError
+            If `constraints_func` returns NaN.
         """
         self._begun.discard(trial.number)
         with self._lock:

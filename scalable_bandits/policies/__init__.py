@@ -19,6 +19,7 @@ from scalable_bandits.policies.igpucb import IGPUCB as IGPUCB
 from scalable_bandits.policies.independent_ts import IndependentTS as IndependentTS
 from scalable_bandits.policies.irgpucb import IRGPUCB as IRGPUCB
 from scalable_bandits.policies.lbgpucb import LBGPUCB as LBGPUCB
+from scalable_bandits.policies.losbo import LoSBO as LoSBO
 from scalable_bandits.policies.mlegpucb import MLEGPUCB as MLEGPUCB
 from scalable_bandits.policies.one_moment import MeanOnly as MeanOnly
 from scalable_bandits.policies.one_moment import VarianceOnly as VarianceOnly
@@ -37,6 +38,9 @@ from scalable_bandits.policies.regret_balancing import RegretBalancing as Regret
 from scalable_bandits.policies.repeated_choice import MiniGPEI as MiniGPEI
 from scalable_bandits.policies.repeated_choice import MiniGPUCB as MiniGPUCB
 from scalable_bandits.policies.rgpucb import RGPUCB as RGPUCB
+from scalable_bandits.policies.safe import UnsafeStart as UnsafeStart
+from scalable_bandits.policies.safeopt import SafeOpt as SafeOpt
+from scalable_bandits.policies.stageopt import StageOpt as StageOpt
 from scalable_bandits.policies.successive_rejects import SuccessiveRejects as SuccessiveRejects
 from scalable_bandits.policies.supkernelucb import SupKernelUCB as SupKernelUCB
 from scalable_bandits.policies.swgpucb import SWGPUCB as SWGPUCB

@@ -78,11 +78,15 @@ class Case(NamedTuple):
     priors: Callable | None = None  # from the kernel to several priors, for a policy that takes them
     finite: bool = False  # whether the policy takes finite spaces only
     coordinates: bool = False  # whether the policy takes spaces with coordinates only
+    started: bool = False  # whether the policy has a safe start: every fifth candidate
 
     def make(self, problem, **arguments):
         candidates = {"candidates": problem.candidates} if isinstance(problem.space, sb.Box) else {}
         kernel = problem.kernel * sb.TemporalDecay(self.epsilon) if self.epsilon else problem.kernel
         prior = kernel if self.priors is None else self.priors(kernel)
+        if self.started:
+            arguments = {"safe_start": problem.space.points(np.arange(0, problem.space.size, 5)), **arguments}
+            arguments["threshold"] = 1e3 if arguments.get("minimize") else -1e3  # beyond all values
         return self.kind(problem.space, prior, **{**SHARED, **self.arguments, **candidates, **arguments})
 
     def indices(self, known, problem):
@@ -304,9 +308,18 @@ ADDITIVE = {
     "additive-ts": Case(sb.AddGPTS, {"groups": [[0], [1]]}, coordinates=True),
 }
 
+# Policies that evaluate what is known to be safe: here all, once the model or an observation says so.
+SAFE = {
+    "safe": Case(sb.SafeOpt, {"rkhs_norm": NORM}, finite=True, started=True),
+    "safe-stages": Case(sb.StageOpt, {"rkhs_norm": NORM, "epsilon": 0.5, "stage": 20}, finite=True, started=True),
+    "safe-lipschitz": Case(
+        sb.LoSBO, {"lipschitz": 5.0, "noise_bound": NOISE}, finite=True, coordinates=True, started=True
+    ),
+}
+
 EVERY_POLICY = {
     **{name: CASES[name] for name in CASES if name != "gpucb-2-scaled"}, **DRAWN, **PHASED, **FORGETTING,
-    **UNSURE, **REPEATING, **ARMS, **BELIEVING, **ADDITIVE,
+    **UNSURE, **REPEATING, **ARMS, **BELIEVING, **ADDITIVE, **SAFE,
 }  # fmt: skip
 
 every_policy = pytest.mark.parametrize("name", EVERY_POLICY)

@@ -1,4 +1,4 @@
-"""Learned models of the outputs of a function that have to keep a limit, one for each, in one domain.
+"""Models of the outputs of a function that have to keep a limit, one for each, in one domain.
 
 Values and limits are oriented: a larger value is better, and a limit is the smallest value that keeps it.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import ClassVar, Self, cast
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -66,8 +66,8 @@ class LimitedModel(LearnedModel):
         return mean, variance
 
 
-class LimitedOutputs(Stateful):
-    """Models of J outputs, each with the smallest value that is allowed.
+class OutputModels(Stateful):
+    """Models of J outputs of a function in one domain.
 
     Parameters
     ----------
@@ -79,30 +79,46 @@ class LimitedOutputs(Stateful):
         group("", lambda self: self._states(), lambda self, states: self._restore_states(states)),
     )
 
-    def __init__(self, models: Sequence[LimitedModel]):
+    def __init__(self, models: Sequence[Model]):
         self.models = tuple(models)
 
-    def observe(self, candidate: int, values: Floats) -> None:
+    def observe(self, candidate: int, values: Floats, noise_variance: float = 1.0) -> None:
         """Learn the oriented values (J,) of a candidate; NaN where an output was not measured."""
         for model, value in zip(self.models, values.tolist(), strict=True):
             if value == value:
-                model.observe(candidate, value, 1.0)
+                model.observe(candidate, value, noise_variance)
 
     def fail(self, candidate: int) -> None:
-        """Take note that the function failed at a candidate: each output has its worst value there."""
+        """Take note that the function failed at a candidate: learned outputs have their worst values there."""
         for model in self.models:
             model.fail(candidate)
 
     def extended(self, domain: Domain) -> Self:
         """Return the models on a larger domain, with the same observations."""
         grown = copy.copy(self)
-        grown.models = tuple(cast(LimitedModel, model.extended(domain)) for model in self.models)
+        grown.models = tuple(model.extended(domain) for model in self.models)
         return grown
 
     @property
     def queried(self) -> Mask:
         """Mask (n,) of the candidates of which at least one output was measured."""
         return np.any([model.queried for model in self.models], axis=0)
+
+    def _states(self) -> State:
+        return nested(**{str(j): model.state() for j, model in enumerate(self.models)})
+
+    def _restore_states(self, states: State) -> None:
+        for j, model in enumerate(self.models):
+            model.restore(part(states, str(j)))
+
+
+class LimitedOutputs(OutputModels):
+    """Learned models of J outputs, each with the smallest value that is allowed.
+
+    The parameters are those of `OutputModels`.
+    """
+
+    models: tuple[LimitedModel, ...]
 
     @property
     def limits(self) -> Floats:
@@ -128,13 +144,6 @@ class LimitedOutputs(Stateful):
             mean, variance = model.measured(numbers, points)
             chances[j], misses[j] = _chance(mean, variance, model.least), np.maximum(model.least - mean, 0.0)
         return chances, misses
-
-    def _states(self) -> State:
-        return nested(**{str(j): model.state() for j, model in enumerate(self.models)})
-
-    def _restore_states(self, states: State) -> None:
-        for j, model in enumerate(self.models):
-            model.restore(part(states, str(j)))
 
 
 def _chance(mean: Floats, variance: Floats, limit: float) -> Floats:

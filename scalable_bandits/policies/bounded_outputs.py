@@ -1,0 +1,255 @@
+"""Base class of policies for unknown constraints whose outputs all have given kernels and norms, so proven bounds.
+
+CONFIG and CKB share what follows; their files have the sources. Of 1 + J outputs f is the objective, and g_j, which
+has to be at least 0, is the j-th other one minus its limit. Everything is oriented: where smaller values are better,
+f or g_j is the negative. Before round t, each with its own B, R, kernel and information gain:
+
+    mu_t -+ beta_t s_t hold f and all g_j, with probability 1 - delta                                      (1)
+        beta_t is the width for delta / (1 + J)
+    recommend the best mu_t among measured points whose lower bounds keep all limits                       (2)
+        or among those whose mu_t keep them, or else among those that miss the limits by least             (3)
+
+The papers have g_j of mean 0 and norm at most B. So has this: the prior mean of an output with a limit is its limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import attrs
+import numpy as np
+from numpy.typing import ArrayLike
+
+from scalable_bandits import checks
+from scalable_bandits.checks import Floats
+from scalable_bandits.formulas.confidence import Width
+from scalable_bandits.kernels import Kernel
+from scalable_bandits.kernels.structured import with_categories
+from scalable_bandits.policies.base import Best
+from scalable_bandits.policies.confidence import GAIN, Confidence, Gain, width_name
+from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
+from scalable_bandits.policies.outputs import Limit, Outputs, check_limits
+from scalable_bandits.posteriors import check_engine, find_engine
+from scalable_bandits.posteriors.engine import choose
+from scalable_bandits.posteriors.models.limited import OutputModels
+from scalable_bandits.posteriors.models.model import GivenPrior, Model
+from scalable_bandits.posteriors.state import StateEntry, member
+from scalable_bandits.spaces import Domain, Indices
+
+
+def _by_output(validator: checks.Validator) -> Any:
+    """Declare a parameter that is a dict by output, of those that have a limit."""
+
+    def convert(given: Any) -> Any:
+        return {name: checks.to_float(each) for name, each in given.items()} if isinstance(given, Mapping) else given
+
+    def check(policy: Any, field: attrs.Attribute[Any], given: Any) -> None:
+        checks.kind(field.name, given, Mapping, "a dict by output")
+        for name, each in given.items():
+            if name not in policy.constraints:
+                checks.refuse(field.name, name, f"outputs that have a limit: {', '.join(policy.constraints)}")
+            validator(policy, field, each)
+
+    return attrs.field(factory=dict, converter=convert, validator=check)
+
+
+@attrs.define(eq=False, kw_only=True, slots=False)
+class BoundedOutputsPolicy(GaussianProcessPolicy):
+    """Base class of policies for constraints that are measured together with the objective, with given kernels.
+
+    They are told a dict of values by output: ``policy.tell(x, {"loss": 0.3, "latency": 41.0})``, where None is a value
+    that was not measured. A `noise` that is told with it is that of the objective.
+
+    Parameters
+    ----------
+    constraints
+        Limits by output: ``{"latency": AtMost(50), "accuracy": AtLeast(0.9)}``.
+    objective
+        Name of the output that is minimised or maximised; if not given, it is the one without a limit.
+    kernels
+        Kernels by output, in squared units of the output; outputs with a limit that are not in it have `kernel`.
+    rkhs_norm, rkhs_norms
+        Bound B on the RKHS norm of the objective minus its prior mean; by output, bounds on the norms of the outputs
+        minus their limits, `rkhs_norm` where not given.
+    noises
+        Sub-Gaussian constants R of the noise by output, in units of the output; `noise` where not given.
+    information_gain, confidence
+        Information gain and name of the width, as explained at `Confidence`; a function of the number of observations
+        gets the number of rounds. The default width "flynn-reeb" is proven for every lambda.
+
+    Other parameters are those of `GaussianProcessPolicy` and `Policy`; `kernel`, `noise` and `prior_mean` are the
+    objective's, `regularization` and `delta` are those of all outputs together. The space is finite.
+
+    Raises
+    ------
+    ValueError
+        If the space is not finite; if there are no constraints, or the objective has one; if a kernel forgets, does not
+        fit the space or is to be learned; if the engine is not exact, or an executor is given.
+    """
+
+    STATE: ClassVar[tuple[StateEntry, ...]] = (member("_others", name="outputs"),)
+    by_name: ClassVar[frozenset[str]] = frozenset({"constraints", "kernels", "rkhs_norms", "noises"})
+    sharded: ClassVar[bool] = False
+    _assumes_draws: ClassVar[bool] = False
+
+    constraints: Mapping[str, Limit] = attrs.field(converter=check_limits)
+    objective: str | None = attrs.field(default=None)
+    kernels: Mapping[str, Kernel] = _by_output(checks.instance_of(Kernel, "kernels, such as RBF(0.2)"))
+    rkhs_norm: float = attrs.field(default=2.0, converter=checks.to_float, validator=checks.positive)
+    rkhs_norms: Mapping[str, float] = _by_output(checks.positive)
+    noises: Mapping[str, float] = _by_output(checks.positive)
+    _gain_source: Gain = GAIN
+    confidence: str = width_name(default="flynn-reeb")
+    _others: OutputModels = attrs.field(init=False, repr=False)
+    _confidences: tuple[Confidence, ...] = attrs.field(init=False, repr=False)  # 1 + J, first the objective's
+    _least: Floats = attrs.field(init=False, repr=False)  # (J,) oriented limits
+    _largest: Floats = attrs.field(init=False, repr=False)  # (1 + J,) bounds on |f - prior mean| and |g_j|
+
+    def __attrs_post_init__(self) -> None:
+        if self.space.finite is None:
+            allowed = "a finite space (Grid, Points, Settings, Arms); of a box a grid, as Grid(bounds, 30)"
+            checks.refuse("space", self.space, allowed)
+        if self.objective is not None and (not isinstance(self.objective, str) or self.objective in self.constraints):
+            checks.refuse("objective", self.objective, "the name of an output that has no constraint")
+        if self.refit is not None:
+            checks.refuse("refit", self.refit, "None: the bounds are valid for given kernels")
+        super().__attrs_post_init__()
+        self._least = np.array([limit.SIGN * limit.limit for limit in self.constraints.values()])
+        own = [
+            {"norm": self.rkhs_norms.get(name, self.rkhs_norm), "noise": self.noises.get(name, self.noise)}
+            for name in self.constraints
+        ]
+        self._confidences = (self._confidence, *(attrs.evolve(self._confidence, **each) for each in own))
+        variances = [float(kernel.diagonal(self.domain.coordinates()).max()) for kernel in self._every_kernel]
+        self._largest = np.sqrt(variances) * [confidence.norm for confidence in self._confidences]
+        if max(variances) > variances[0]:
+            self._measuring.expect_variance(max(variances), False, self.horizon)
+        self._confidence.warn_where_unproven()
+
+    @property
+    def outputs(self) -> Outputs:
+        return Outputs(self.objective, self.constraints)
+
+    # ---- the models
+
+    @property
+    def _every_kernel(self) -> list[Kernel]:
+        """Kernels (1 + J) of all outputs, first the objective's."""
+        given, space = [self.kernels.get(name, self.kernel) for name in self.constraints], self.space
+        return [self._prior_kernel, *(with_categories(k, space.unordered, space.model_dimension) for k in given if k)]
+
+    def _checked_engine(self) -> str:
+        """Return the name of the engine, an exact one that takes the kernels of all outputs."""
+        dimension, every = self.space.model_dimension, self._every_kernel
+        for kernel in every:
+            kernel.check(dimension)
+            if kernel.epsilon:
+                checks.refuse("kernel", kernel, "one without TemporalDecay: the bounds are valid for a fixed function")
+        counts = [kernel.feature_count(dimension) for kernel in every]
+        name = check_engine(self.engine, self.domain.size, exact=True, features=max(counts) if all(counts) else 0)
+        for kernel in every:
+            find_engine(name).check_kernel(kernel, dimension)  # type: ignore[union-attr]
+        return name
+
+    def _fresh_model(self) -> Model:
+        """Make the models of all outputs, without observations, and return the objective's."""
+        models = []
+        for limit, kernel in zip(self.constraints.values(), self._every_kernel[1:], strict=True):
+            prior = GivenPrior(kernel, self._given_mean_at, limit.SIGN * limit.limit, int(limit.SIGN))
+            models.append(Model(prior, self.domain, self._make_engine, self.regularization, self._search()))
+        self._others = OutputModels(models)
+        return super()._fresh_model()
+
+    def _extend(self, grown: Domain) -> None:
+        super()._extend(grown)
+        self._others = self._others.extended(grown)
+
+    def learn(self, candidate: int, y: float, noise_variance: float) -> None:
+        beside, self._beside = self._beside, None
+        assert beside is not None
+        signs = np.array([limit.SIGN for limit in self.constraints.values()])
+        self._others.observe(candidate, signs * beside, self.regularization)
+        if y == y:
+            super().learn(candidate, y, noise_variance)
+
+    # ---- the bounds
+
+    @property
+    def _models(self) -> tuple[Model, ...]:
+        return (self.model, *self._others.models)
+
+    def width_formula(self) -> Width:
+        return self._confidence.width(self.delta / len(self._confidences))
+
+    @property
+    def widths(self) -> Floats:
+        """Confidence widths beta (1 + J,) of the next round, first the objective's."""
+        found, delta = [], self.delta / len(self._confidences)
+        for model, confidence in zip(self._models, self._confidences, strict=True):
+            realised = confidence.gain == "realised"
+            gain = model.engine.information_gain if realised else confidence.information_gain(model, self._remembered)
+            found.append(confidence.width(delta).at(self.round, gain))
+        return np.array(found)
+
+    def _ends(self, numbers: Indices) -> tuple[Floats, Floats, Floats]:
+        """Return means, lower and upper bounds of all outputs at k points by number, three (1 + J, k) arrays (1)."""
+        found = [model.engine.at(numbers) for model in self._models]
+        mean, half = np.array([m for m, _ in found]), self.widths[:, None] * np.sqrt([v for _, v in found])
+        return mean, mean - half, mean + half
+
+    def _upper(self, pending: Sequence[int] = ()) -> Floats:
+        """Return the upper bounds (1 + J, n) of all outputs at all candidates, given pending ones (1)."""
+        upper = np.empty((len(self._models), self.domain.size))
+        for row, model, width in zip(upper, self._models, self.widths, strict=True):
+            reduction = model.reduction(pending) if pending else 0.0
+            row[:] = model.engine.mean() + width * np.sqrt(np.maximum(model.engine.variance() - reduction, 0.0))
+        return upper
+
+    def bounds_of(self, output: str | None, x: ArrayLike) -> tuple[Any, Any]:
+        """Return the confidence bounds of an output at x; with probability 1 - delta, those of all outputs hold.
+
+        Parameters
+        ----------
+        output
+            Name of the output; None, or its name if it was given, for the objective.
+        x
+            Point (d,) or points (k, d), not only candidates; for `Arms` an arm number or (k,) arm numbers.
+
+        Returns
+        -------
+        low, high : float, or ndarray (k,)
+            In units of the output.
+
+        Raises
+        ------
+        ValueError
+            If there is no such output, or x is not valid, as in `posterior`.
+        """
+        names = [self.objective, *self.constraints]
+        if output is not None and output not in names:
+            checks.refuse("output", output, f"None for the objective, or {', '.join(filter(None, names))}")
+        place = 0 if output is None else names.index(output)
+        points, single = self._described_points(x)
+        with self._lock:
+            model = self._models[place]
+            low, high = model.bounds(self.space.encode(points), float(self.widths[place]))
+        if model.prior.direction < 0:
+            low, high = 0.0 - high, 0.0 - low
+        return (float(low[0]), float(high[0])) if single else (low, high)
+
+    def recommend(self) -> Best:
+        """Return the best point where the objective was measured, of those that keep all limits or miss least (2), (3).
+
+        What outputs miss is summed in units of the largest distance from the limit that their norm allows.
+        """
+        numbers = np.flatnonzero(self.model.queried)
+        if not len(numbers):
+            return super().recommend()
+        mean, lower, _ = self._ends(numbers)
+        certain = (lower[1:] >= self._least[:, None]).all(axis=0)
+        misses = (np.maximum(self._least[:, None] - mean[1:], 0.0) / self._largest[1:, None]).sum(axis=0)
+        among = certain if certain.any() else misses <= misses.min()  # 0 where the means keep all limits
+        place = choose(mean[0], self._salt, among, numbers)[0]
+        _, variance = self.model.engine.at(numbers[[place]])
+        return Best(self.domain.value(int(numbers[place])), float(mean[0, place]), float(np.sqrt(variance[0])))
