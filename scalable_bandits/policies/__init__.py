@@ -6,6 +6,9 @@ from scalable_bandits.policies.base import Best as Best
 from scalable_bandits.policies.base import Policy as Policy
 from scalable_bandits.policies.bbkb import BBKB as BBKB
 from scalable_bandits.policies.bkb import BKB as BKB
+from scalable_bandits.policies.ckb import CKB as CKB
+from scalable_bandits.policies.config import CONFIG as CONFIG
+from scalable_bandits.policies.config import Infeasible as Infeasible
 from scalable_bandits.policies.constrainedgpei import ConstrainedGPEI as ConstrainedGPEI
 from scalable_bandits.policies.constrainedgpei import Margin as Margin
 from scalable_bandits.policies.duets import DUETS as DUETS

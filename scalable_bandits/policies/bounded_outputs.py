@@ -1,15 +1,13 @@
-"""Base class of policies for unknown constraints whose outputs all have given kernels and norms, so proven bounds.
+"""Base class of policies for unknown constraints, with given kernels and norms and so with proven bounds.
 
-CONFIG and CKB share what follows; their files have the sources. Of 1 + J outputs f is the objective, and g_j, which
-has to be at least 0, is the j-th other one minus its limit. Everything is oriented: where smaller values are better,
-f or g_j is the negative. Before round t, each with its own B, R, kernel and information gain:
+CONFIG and CKB share what follows. Of 1 + J outputs f is the objective, and g_j, which has to be at least 0, is the j-th
+other one minus its limit; where smaller values are better, f or g_j is the negative. The papers have g_j of mean 0 and
+norm at most B, and so has this: the prior mean of an output with a limit is its limit.
 
-    mu_t -+ beta_t s_t hold f and all g_j, with probability 1 - delta                                      (1)
-        beta_t is the width for delta / (1 + J)
-    recommend the best mu_t among measured points whose lower bounds keep all limits                       (2)
-        or among those whose mu_t keep them, or else among those that miss the limits by least             (3)
-
-The papers have g_j of mean 0 and norm at most B. So has this: the prior mean of an output with a limit is its limit.
+    mu_t -+ beta_t s_t hold f and all g_j, at all times with probability 1 - delta: each has its own B, R,
+        kernel and information gain, and the width beta_t for delta / (1 + J)                         (1)
+    recommend the best mu_t among measured points whose lower bounds keep all limits,                 (2)
+        or among those whose mu_t keep them, or else among those that miss the limits by least        (3)
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.models.limited import OutputModels
 from scalable_bandits.posteriors.models.model import GivenPrior, Model
 from scalable_bandits.posteriors.state import StateEntry, member
-from scalable_bandits.spaces import Domain, Indices
+from scalable_bandits.spaces import Domain, Indices, Mask
 
 
 def _by_output(validator: checks.Validator) -> Any:
@@ -58,8 +56,7 @@ def _by_output(validator: checks.Validator) -> Any:
 class BoundedOutputsPolicy(GaussianProcessPolicy):
     """Base class of policies for constraints that are measured together with the objective, with given kernels.
 
-    They are told a dict of values by output: ``policy.tell(x, {"loss": 0.3, "latency": 41.0})``, where None is a value
-    that was not measured. A `noise` that is told with it is that of the objective.
+    They are told a dict of values by output, as `ConstrainedGPEI` is; `noise` of `tell` is that of the objective.
 
     Parameters
     ----------
@@ -84,8 +81,8 @@ class BoundedOutputsPolicy(GaussianProcessPolicy):
     Raises
     ------
     ValueError
-        If the space is not finite; if there are no constraints, or the objective has one; if a kernel forgets, does not
-        fit the space or is to be learned; if the engine is not exact, or an executor is given.
+        If the space is not finite, there are no constraints or the objective has one, a kernel forgets, does not fit
+        the space or is to be learned, the engine is not exact, or an executor is given.
     """
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (member("_others", name="outputs"),)
@@ -116,16 +113,14 @@ class BoundedOutputsPolicy(GaussianProcessPolicy):
             checks.refuse("refit", self.refit, "None: the bounds are valid for given kernels")
         super().__attrs_post_init__()
         self._least = np.array([limit.SIGN * limit.limit for limit in self.constraints.values()])
-        own = [
-            {"norm": self.rkhs_norms.get(name, self.rkhs_norm), "noise": self.noises.get(name, self.noise)}
-            for name in self.constraints
-        ]
-        self._confidences = (self._confidence, *(attrs.evolve(self._confidence, **each) for each in own))
+        norms, noises, first = self.rkhs_norms, self.noises, self._confidence
+        own = [(norms.get(name, first.norm), noises.get(name, first.noise)) for name in self.constraints]
+        self._confidences = (first, *(attrs.evolve(first, norm=norm, noise=noise) for norm, noise in own))
         variances = [float(kernel.diagonal(self.domain.coordinates()).max()) for kernel in self._every_kernel]
         self._largest = np.sqrt(variances) * [confidence.norm for confidence in self._confidences]
         if max(variances) > variances[0]:
             self._measuring.expect_variance(max(variances), False, self.horizon)
-        self._confidence.warn_where_unproven()
+        first.warn_where_unproven()
 
     @property
     def outputs(self) -> Outputs:
@@ -146,8 +141,7 @@ class BoundedOutputsPolicy(GaussianProcessPolicy):
             kernel.check(dimension)
             if kernel.epsilon:
                 checks.refuse("kernel", kernel, "one without TemporalDecay: the bounds are valid for a fixed function")
-        counts = [kernel.feature_count(dimension) for kernel in every]
-        name = check_engine(self.engine, self.domain.size, exact=True, features=max(counts) if all(counts) else 0)
+        name = check_engine(self.engine, self.domain.size, exact=True)
         for kernel in every:
             find_engine(name).check_kernel(kernel, dimension)  # type: ignore[union-attr]
         return name
@@ -212,7 +206,7 @@ class BoundedOutputsPolicy(GaussianProcessPolicy):
         Parameters
         ----------
         output
-            Name of the output; None, or its name if it was given, for the objective.
+            Name of the output; None for an objective whose name was not given.
         x
             Point (d,) or points (k, d), not only candidates; for `Arms` an arm number or (k,) arm numbers.
 
@@ -227,15 +221,13 @@ class BoundedOutputsPolicy(GaussianProcessPolicy):
             If there is no such output, or x is not valid, as in `posterior`.
         """
         names = [self.objective, *self.constraints]
-        if output is not None and output not in names:
-            checks.refuse("output", output, f"None for the objective, or {', '.join(filter(None, names))}")
-        place = 0 if output is None else names.index(output)
-        points, single = self._described_points(x)
+        if output not in names:
+            checks.refuse("output", output, ", ".join(map(repr, names)))
+        (points, single), place = self._described_points(x), names.index(output)
         with self._lock:
             model = self._models[place]
             low, high = model.bounds(self.space.encode(points), float(self.widths[place]))
-        if model.prior.direction < 0:
-            low, high = 0.0 - high, 0.0 - low
+        low, high = (low, high) if model.prior.direction > 0 else (0.0 - high, 0.0 - low)
         return (float(low[0]), float(high[0])) if single else (low, high)
 
     def recommend(self) -> Best:
@@ -247,7 +239,7 @@ class BoundedOutputsPolicy(GaussianProcessPolicy):
         if not len(numbers):
             return super().recommend()
         mean, lower, _ = self._ends(numbers)
-        certain = (lower[1:] >= self._least[:, None]).all(axis=0)
+        certain: Mask = (lower[1:] >= self._least[:, None]).all(axis=0)
         misses = (np.maximum(self._least[:, None] - mean[1:], 0.0) / self._largest[1:, None]).sum(axis=0)
         among = certain if certain.any() else misses <= misses.min()  # 0 where the means keep all limits
         place = choose(mean[0], self._salt, among, numbers)[0]

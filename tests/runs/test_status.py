@@ -221,30 +221,6 @@ def test_a_study_of_which_nothing_was_played(tmp_path):
     assert json.loads(command("status", tmp_path / "study", "--json").stdout) == []
 
 
-@pytest.mark.slow
-def test_resume_by_command(tmp_path):
-    """In a process of its own, which finds the function in the working folder."""
-    (tmp_path / "mine.py").write_text("def f(x):\n    return -(x[0] - 0.3) ** 2\n")
-    code = "import scalable_bandits as sb; from mine import f;"
-    code += "sb.maximize(f, sb.GPEI(sb.Box([[0, 1]]), sb.RBF(0.2)), 6, store='run.zarr')"
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
-    call = [
-        Path(sys.executable).with_name("scalable-bandits"),
-        "resume",
-        "run.zarr",
-        "--rounds",
-        "9",
-        "--function",
-        "mine:f",
-    ]
-    done = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "9/9" in done.stdout
-    result = command("resume", tmp_path / "run.zarr")
-    assert result.exit_code == 2
-    assert "mine:f" in result.stderr
-
-
 def fails(x):
     raise ArithmeticError(f"nothing at {x}")
 
@@ -376,20 +352,22 @@ def test_a_script_is_resumed_by_its_name(tmp_path, start):
     """What a script stores while it runs is what others import it by; typed in, its functions go by their names."""
     (tmp_path / "tune.py").write_text(SCRIPT)
 
-    def call(*arguments):
-        paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-        return subprocess.run(
-            [sys.executable, *arguments], cwd=tmp_path, env={**os.environ, "PYTHONPATH": paths}, text=True,
-            capture_output=True, check=False,
-        )  # fmt: skip
+    def call(*arguments, program=sys.executable):
+        return subprocess.run([program, *arguments], cwd=tmp_path, text=True, capture_output=True, check=False)
+
+    def resume(*arguments):
+        return call("resume", "run.zarr", *arguments, program=Path(sys.executable).with_name("scalable-bandits"))
 
     assert call(*start).stdout == "6\n"
     named = sb.ObservationStore.open(tmp_path / "run.zarr").specification["function"]["function"]
     assert named == ("__main__:experiment" if start[0] == "-c" else "tune:experiment")
-    program = "from scalable_bandits.cli import app; app()"
-    done = call("-c", program, "resume", "run.zarr", "--function", "tune:experiment", "--rounds", "8")
+    refused = command("resume", tmp_path / "run.zarr")
+    assert refused.exit_code == 2
+    assert named in refused.stderr
+    done = resume("--function", "tune:experiment", "--rounds", "8")  # which is in the working folder
     assert done.returncode == 0, done.stderr
-    again = call("-c", program, "resume", "run.zarr", "--function", "tune:policy", "--rounds", "9")
+    assert "8/8" in done.stdout
+    again = resume("--function", "tune:policy", "--rounds", "9")
     assert again.returncode == 2
     assert "given 'tune:policy'" in again.stderr
     assert call(*start).stdout == "8\n"  # what there is, is there
