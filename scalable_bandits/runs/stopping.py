@@ -185,7 +185,7 @@ class RegretBelow:
     def check(self, policy: Policy) -> None:
         """Raise ValueError unless the policy has a model of a fixed function, and the norm is known where it counts."""
         fixed = isinstance(policy, GaussianProcessPolicy) and not policy._engines and not policy._prior_kernel.epsilon
-        if not isinstance(policy, GaussianProcessPolicy) or not fixed or policy.engine == "sketched":
+        if not isinstance(policy, GaussianProcessPolicy) or not fixed or policy.engine == "sketched" or policy.outputs:
             allowed = "other rules, or a policy with one exact posterior of a fixed function, such as GPEI"
             checks.refuse("stop", f"{self} with {type(policy).__name__}", allowed)
         if not _learns(policy) and self._norm(policy) is None:

@@ -59,6 +59,7 @@ def test_result(stored):
     assert "cost (at most 1)" in repr(found)
     assert f"{kept.sum()} keep all constraints" in repr(found)
     assert "It keeps all constraints: cost " in found.summary()
+    assert "may be better" not in found.summary()  # the bound knows no limits
 
 
 def test_pictures(stored):
@@ -197,6 +198,7 @@ def test_values_that_are_no_numbers_are_failures():
     [
         ({"objective": "loss"}, "objective: got 'loss'; allowed: None without constraints"),
         ({"constraints": LIMITS, "warm_start": ([{"x": 0.1, "y": 0.1}], [1.0])}, "warm_start"),
+        ({"constraints": LIMITS, "stop": sb.RegretBelow(0.1)}, "stop: got 'RegretBelow"),  # whose bound knows no limits
         ({"constraints": {"cost": "<= 3"}}, "constraints['cost']: got '<= 3'; allowed: sb.AtMost(number)"),
     ],
 )
