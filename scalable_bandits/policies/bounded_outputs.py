@@ -1,13 +1,13 @@
 """Base class of policies for unknown constraints, with given kernels and norms and so with proven bounds.
 
-CONFIG and CKB share what follows. Of 1 + J outputs f is the objective, and g_j, which has to be at least 0, is the j-th
-other one minus its limit; where smaller values are better, f or g_j is the negative. The papers have g_j of mean 0 and
-norm at most B, and so has this: the prior mean of an output with a limit is its limit.
+Of 1 + J outputs f is the objective, and g_j, which has to be at least 0, is the j-th other one minus its limit; where
+smaller values are better, f or g_j is the negative. The papers of CONFIG and CKB have g_j of mean 0 and norm at most B,
+and so has this: the prior mean of an output with a limit is its limit.
 
     mu_t -+ beta_t s_t hold f and all g_j, at all times with probability 1 - delta: each has its own B, R,
         kernel and information gain, and the width beta_t for delta / (1 + J)                         (1)
-    recommend the best mu_t among measured points whose lower bounds keep all limits,                 (2)
-        or among those whose mu_t keep them, or else among those that miss the limits by least        (3)
+    recommend the best mu_t among measured points whose lower bounds keep all limits, or else among   (2)
+        those whose mu_t miss them least, in units of the largest miss that the norm allows           (3)
 """
 
 from __future__ import annotations
@@ -33,14 +33,11 @@ from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.models.limited import OutputModels
 from scalable_bandits.posteriors.models.model import GivenPrior, Model
 from scalable_bandits.posteriors.state import StateEntry, member
-from scalable_bandits.spaces import Domain, Indices, Mask
+from scalable_bandits.spaces import Domain
 
 
 def _by_output(validator: checks.Validator) -> Any:
     """Declare a parameter that is a dict by output, of those that have a limit."""
-
-    def convert(given: Any) -> Any:
-        return {name: checks.to_float(each) for name, each in given.items()} if isinstance(given, Mapping) else given
 
     def check(policy: Any, field: attrs.Attribute[Any], given: Any) -> None:
         checks.kind(field.name, given, Mapping, "a dict by output")
@@ -49,6 +46,9 @@ def _by_output(validator: checks.Validator) -> Any:
                 checks.refuse(field.name, name, f"outputs that have a limit: {', '.join(policy.constraints)}")
             validator(policy, field, each)
 
+    def convert(given: Any) -> Any:
+        return {name: checks.to_float(each) for name, each in given.items()} if isinstance(given, Mapping) else given
+
     return attrs.field(factory=dict, converter=convert, validator=check)
 
 
@@ -56,33 +56,30 @@ def _by_output(validator: checks.Validator) -> Any:
 class BoundedOutputsPolicy(GaussianProcessPolicy):
     """Base class of policies for constraints that are measured together with the objective, with given kernels.
 
-    They are told a dict of values by output, as `ConstrainedGPEI` is; `noise` of `tell` is that of the objective.
-
     Parameters
     ----------
     constraints
         Limits by output: ``{"latency": AtMost(50), "accuracy": AtLeast(0.9)}``.
     objective
         Name of the output that is minimised or maximised; if not given, it is the one without a limit.
-    kernels
-        Kernels by output, in squared units of the output; outputs with a limit that are not in it have `kernel`.
+    kernels, noises
+        Kernels and sub-Gaussian constants R of the noise by output, in squared units and units of the output; `kernel`
+        and `noise` where not given.
     rkhs_norm, rkhs_norms
         Bound B on the RKHS norm of the objective minus its prior mean; by output, bounds on the norms of the outputs
         minus their limits, `rkhs_norm` where not given.
-    noises
-        Sub-Gaussian constants R of the noise by output, in units of the output; `noise` where not given.
     information_gain, confidence
-        Information gain and name of the width, as explained at `Confidence`; a function of the number of observations
-        gets the number of rounds. The default width "flynn-reeb" is proven for every lambda.
+        Information gain and name of the width, as explained at `Confidence`; "flynn-reeb" is proven for every lambda.
 
-    Other parameters are those of `GaussianProcessPolicy` and `Policy`; `kernel`, `noise` and `prior_mean` are the
-    objective's, `regularization` and `delta` are those of all outputs together. The space is finite.
+    Other parameters are those of `GaussianProcessPolicy` and `Policy`; `kernel`, `noise` (of `tell`, too) and
+    `prior_mean` are the objective's, `regularization` and `delta` those of all outputs together. The space is finite.
+    Values are told as dicts by output, as those of `ConstrainedGPEI` are.
 
     Raises
     ------
     ValueError
-        If the space is not finite, there are no constraints or the objective has one, a kernel forgets, does not fit
-        the space or is to be learned, the engine is not exact, or an executor is given.
+        If the space is not finite, there are no constraints, the objective has one, a kernel does not fit, forgets or
+        is to be learned, the engine is not exact, or there is an executor.
     """
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (member("_others", name="outputs"),)
@@ -105,8 +102,7 @@ class BoundedOutputsPolicy(GaussianProcessPolicy):
 
     def __attrs_post_init__(self) -> None:
         if self.space.finite is None:
-            allowed = "a finite space (Grid, Points, Settings, Arms); of a box a grid, as Grid(bounds, 30)"
-            checks.refuse("space", self.space, allowed)
+            checks.refuse("space", self.space, "a finite space; of a box a grid, as Grid(bounds, 30)")
         if self.objective is not None and (not isinstance(self.objective, str) or self.objective in self.constraints):
             checks.refuse("objective", self.objective, "the name of an output that has no constraint")
         if self.refit is not None:
@@ -126,8 +122,6 @@ class BoundedOutputsPolicy(GaussianProcessPolicy):
     def outputs(self) -> Outputs:
         return Outputs(self.objective, self.constraints)
 
-    # ---- the models
-
     @property
     def _every_kernel(self) -> list[Kernel]:
         """Kernels (1 + J) of all outputs, first the objective's."""
@@ -136,13 +130,11 @@ class BoundedOutputsPolicy(GaussianProcessPolicy):
 
     def _checked_engine(self) -> str:
         """Return the name of the engine, an exact one that takes the kernels of all outputs."""
-        dimension, every = self.space.model_dimension, self._every_kernel
-        for kernel in every:
+        name, dimension = check_engine(self.engine, self.domain.size, exact=True), self.space.model_dimension
+        for kernel in self._every_kernel:
             kernel.check(dimension)
             if kernel.epsilon:
                 checks.refuse("kernel", kernel, "one without TemporalDecay: the bounds are valid for a fixed function")
-        name = check_engine(self.engine, self.domain.size, exact=True)
-        for kernel in every:
             find_engine(name).check_kernel(kernel, dimension)  # type: ignore[union-attr]
         return name
 
@@ -167,38 +159,26 @@ class BoundedOutputsPolicy(GaussianProcessPolicy):
         if y == y:
             super().learn(candidate, y, noise_variance)
 
-    # ---- the bounds
-
-    @property
-    def _models(self) -> tuple[Model, ...]:
-        return (self.model, *self._others.models)
-
     def width_formula(self) -> Width:
         return self._confidence.width(self.delta / len(self._confidences))
 
     @property
     def widths(self) -> Floats:
         """Confidence widths beta (1 + J,) of the next round, first the objective's."""
-        found, delta = [], self.delta / len(self._confidences)
-        for model, confidence in zip(self._models, self._confidences, strict=True):
+        found, count = [], len(self._confidences)
+        for each, confidence in zip((self.model, *self._others.models), self._confidences, strict=True):
             realised = confidence.gain == "realised"
-            gain = model.engine.information_gain if realised else confidence.information_gain(model, self._remembered)
-            found.append(confidence.width(delta).at(self.round, gain))
+            gain = each.engine.information_gain if realised else confidence.information_gain(each, self._remembered)
+            found.append(confidence.width(self.delta / count).at(self.round, gain))
         return np.array(found)
 
-    def _ends(self, numbers: Indices) -> tuple[Floats, Floats, Floats]:
-        """Return means, lower and upper bounds of all outputs at k points by number, three (1 + J, k) arrays (1)."""
-        found = [model.engine.at(numbers) for model in self._models]
-        mean, half = np.array([m for m, _ in found]), self.widths[:, None] * np.sqrt([v for _, v in found])
-        return mean, mean - half, mean + half
-
-    def _upper(self, pending: Sequence[int] = ()) -> Floats:
-        """Return the upper bounds (1 + J, n) of all outputs at all candidates, given pending ones (1)."""
-        upper = np.empty((len(self._models), self.domain.size))
-        for row, model, width in zip(upper, self._models, self.widths, strict=True):
-            reduction = model.reduction(pending) if pending else 0.0
-            row[:] = model.engine.mean() + width * np.sqrt(np.maximum(model.engine.variance() - reduction, 0.0))
-        return upper
+    def _intervals(self, pending: Sequence[int] = ()) -> tuple[Floats, Floats]:
+        """Return oriented means and half widths beta s (1 + J, n) at all points, given pending ones (1)."""
+        mean, half = np.empty((2, len(self._confidences), self.domain.size))
+        for j, (model, width) in enumerate(zip((self.model, *self._others.models), self.widths, strict=True)):
+            variance = model.engine.variance() - (model.reduction(pending) if pending else 0.0)
+            mean[j], half[j] = model.engine.mean(), width * np.sqrt(np.maximum(variance, 0.0))
+        return mean, half
 
     def bounds_of(self, output: str | None, x: ArrayLike) -> tuple[Any, Any]:
         """Return the confidence bounds of an output at x; with probability 1 - delta, those of all outputs hold.
@@ -225,23 +205,20 @@ class BoundedOutputsPolicy(GaussianProcessPolicy):
             checks.refuse("output", output, ", ".join(map(repr, names)))
         (points, single), place = self._described_points(x), names.index(output)
         with self._lock:
-            model = self._models[place]
+            model = (self.model, *self._others.models)[place]
             low, high = model.bounds(self.space.encode(points), float(self.widths[place]))
         low, high = (low, high) if model.prior.direction > 0 else (0.0 - high, 0.0 - low)
         return (float(low[0]), float(high[0])) if single else (low, high)
 
     def recommend(self) -> Best:
-        """Return the best point where the objective was measured, of those that keep all limits or miss least (2), (3).
-
-        What outputs miss is summed in units of the largest distance from the limit that their norm allows.
-        """
-        numbers = np.flatnonzero(self.model.queried)
-        if not len(numbers):
+        """Return the best point where the objective was measured, of those that keep all limits or miss least."""
+        if not self.model.queried.any():
             return super().recommend()
-        mean, lower, _ = self._ends(numbers)
-        certain: Mask = (lower[1:] >= self._least[:, None]).all(axis=0)
-        misses = (np.maximum(self._least[:, None] - mean[1:], 0.0) / self._largest[1:, None]).sum(axis=0)
-        among = certain if certain.any() else misses <= misses.min()  # 0 where the means keep all limits
-        place = choose(mean[0], self._salt, among, numbers)[0]
-        _, variance = self.model.engine.at(numbers[[place]])
-        return Best(self.domain.value(int(numbers[place])), float(mean[0, place]), float(np.sqrt(variance[0])))
+        mean, half = self._intervals()
+        room, measured = mean[1:] - self._least[:, None], self.model.queried
+        among = measured & (room >= half[1:]).all(axis=0)  # (2)
+        if not among.any():
+            misses = (np.maximum(-room, 0.0) / self._largest[1:, None]).sum(axis=0)  # 0 where the means keep all limits
+            among = measured & (misses <= misses[measured].min())  # (3)
+        best = choose(mean[0], self._salt, among)[0]
+        return Best(self.domain.value(best), float(mean[0, best]), float(half[0, best] / self.widths[0]))

@@ -13,9 +13,8 @@ The constraint g <= 0 is soft: rounds may violate it, and the sum of g(x_t) is o
 
 Differs from the paper in: it has one constraint; here each has phi, G and V of its own, and (2) subtracts the sum. It
 has k(x, x) <= 1 and cuts to [-B, B]; here |f - m| and |g| are at most B sqrt(max k(x, x)), and G is that of g. (4) is
-done when values are told, with the bounds just before: while other points are pending, these are not quite those of
-the choice. Failures, and points told without being asked for, leave phi as it is. Of the paper only the abstract was
-read: (1), (2) and (4) are from a summary.
+done when values are told, with the bounds just before they are learned. Failures, and points told without being asked
+for, leave phi as it is. Of the paper only the abstract was read: (1), (2) and (4) are from a summary.
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ class CKB(BoundedOutputsPolicy):
     Examples
     --------
     >>> import scalable_bandits as sb
-    >>> known = {"constraints": {"price": sb.AtMost(0.5)}, "noise": 0.01, "regularization": 1e-4}
-    >>> policy = sb.CKB(sb.Grid([[0, 1]], 21), sb.RBF(0.3), horizon=60, rho=8.0, **known)
+    >>> limits = {"price": sb.AtMost(0.5)}
+    >>> policy = sb.CKB(sb.Grid([[0, 1]], 21), sb.RBF(0.3), constraints=limits, horizon=60, rho=8.0)
     >>> policy.tell(policy.ask(), {"gain": 0.3, "price": 0.2})
     >>> policy.dual_variables
     {'price': 0.0}
@@ -61,11 +60,9 @@ class CKB(BoundedOutputsPolicy):
 
     horizon: int = attrs.field(converter=checks.to_int, validator=checks.whole(1))
     rho: float = attrs.field(converter=checks.to_float, validator=checks.positive)
-    _duals: Floats = attrs.field(init=False, repr=False)  # (J,)
-
-    @_duals.default
-    def _zeros(self) -> Floats:
-        return np.zeros(len(self.constraints))
+    _duals: Floats = attrs.field(  # (J,)
+        default=attrs.Factory(lambda self: np.zeros(len(self.constraints)), takes_self=True), init=False, repr=False
+    )
 
     @property
     def dual_variables(self) -> dict[str, float]:
@@ -73,9 +70,9 @@ class CKB(BoundedOutputsPolicy):
         return dict(zip(self.constraints, self._duals.tolist(), strict=True))
 
     def choose(self, allowed: Mask | None = None) -> int:
-        upper, mean, largest = self._upper(self._pending.numbers), self.model.constant_mean, self._largest[0]
-        center = self.model.prior_mean(self.domain.coordinates()) if mean is None else mean
-        index = np.clip(upper[0], center - largest, center + largest) - self._duals @ self._violations(upper)
+        upper = np.add(*self._intervals(self._pending.numbers))
+        mean, largest = self.model.prior_mean(self.domain.coordinates()), self._largest[0]
+        index = np.clip(upper[0], mean - largest, mean + largest) - self._duals @ self._violations(upper)  # (1)
         return choose(index, self._salt, allowed)[0]  # (2)
 
     def _violations(self, upper: Floats) -> Floats:
@@ -83,7 +80,7 @@ class CKB(BoundedOutputsPolicy):
         return np.clip(self._least[:, None] - upper[1:], -self._largest[1:, None], self._largest[1:, None])
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
-        violations = self._violations(self._ends(np.array([candidate]))[2])[:, 0]
+        violations = self._violations(np.add(*self._intervals()))[:, candidate]
         super().learn(candidate, y, noise_variance)  # (3)
         if self._asked:
             V = self._largest[1:] * np.sqrt(self.horizon) / self.rho

@@ -8,8 +8,7 @@
         observe f and all g_j at x_t, update their models                            (4)
 
 While the bounds hold, D_t has every feasible candidate. Differs from the paper in: pending points narrow the bounds in
-(3), but not those in (1), so that D_t depends on observations alone; the widths are those of `formulas/confidence.py`.
-Of the paper only the abstract was read: (1) to (3) are from a summary.
+(3), but not those in (1). Of the paper only the abstract was read: (1) to (3) are from a summary.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from __future__ import annotations
 import attrs
 import numpy as np
 
-from scalable_bandits.checks import Floats
 from scalable_bandits.policies.bounded_outputs import BoundedOutputsPolicy
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.spaces import Mask
@@ -37,40 +35,35 @@ class CONFIG(BoundedOutputsPolicy):
     Examples
     --------
     >>> import scalable_bandits as sb
-    >>> known = {"constraints": {"price": sb.AtMost(0.5)}, "noise": 0.01, "regularization": 1e-4}
-    >>> policy = sb.CONFIG(sb.Grid([[0, 1]], 21), sb.RBF(0.3), **known)
-    >>> for _ in range(15):
-    ...     x = policy.ask()
-    ...     policy.tell(x, {"gain": x[0], "price": x[0] ** 2})
+    >>> policy = sb.CONFIG(sb.Grid([[0, 1]], 21), sb.RBF(0.3), constraints={"price": sb.AtMost(0.5)})
+    >>> policy.tell([0.4], {"gain": 0.4, "price": 0.16})
     >>> policy.best().x.tolist(), policy.infeasible
-    ([0.6000000000000001], False)
+    ([0.4], False)
     """
 
     def choose(self, allowed: Mask | None = None) -> int:
-        upper, pending = self._upper(), self._pending.numbers
-        possible = self._possible(upper) & (True if allowed is None else allowed)  # (1)
+        possible = self._possible() if allowed is None else self._possible() & allowed  # (1)
         if not possible.any():
-            raise Infeasible(self._misses(upper, allowed))  # (2)
-        return choose(self._upper(pending)[0] if pending else upper[0], self._salt, possible)[0]  # (3)
+            raise Infeasible(self._misses(allowed))  # (2)
+        return choose(np.add(*self._intervals(self._pending.numbers))[0], self._salt, possible)[0]  # (3)
 
-    def _possible(self, upper: Floats) -> Mask:
-        """Return the mask (n,) of the candidates that may keep all constraints, given upper bounds (1 + J, n)."""
-        return np.asarray((upper[1:] >= self._least[:, None]).all(axis=0))
+    def _possible(self) -> Mask:
+        """Return the mask (n,) of the points that may keep all constraints."""
+        return np.asarray((np.add(*self._intervals())[1:] >= self._least[:, None]).all(axis=0))
 
     @property
     def infeasible(self) -> bool:
         """Whether no candidate can keep all constraints, with probability at least 1 - delta."""
         with self._lock:
-            return not self._possible(self._upper())[: self.domain.choosable].any()
+            return not self._possible()[: self.domain.choosable].any()
 
-    def _misses(self, upper: Floats, allowed: Mask | None) -> str:
+    def _misses(self, allowed: Mask | None) -> str:
         """Say which constraints cannot be kept, and by how much they are missed at best."""
-        misses = self._least[:, None] - upper[1:, slice(None) if allowed is None else allowed]
+        misses = (self._least[:, None] - np.add(*self._intervals())[1:])[:, slice(None) if allowed is None else allowed]
         best, where = misses.min(axis=1), "everywhere"
         if (best <= 0.0).all():
             nearest = np.argmin((np.maximum(misses, 0.0) / self._largest[1:, None]).sum(axis=0))
             best, where = misses[:, nearest], "where least is missed; each constraint by itself can be kept"
         pairs = zip(self.constraints.items(), best.tolist(), strict=True)
         listed = "; ".join(f"{name} ({limit}) is missed by at least {by:.3g}" for (name, limit), by in pairs if by > 0)
-        among = "candidate" if allowed is None else "candidate that may be chosen"
-        return f"ask: no {among} keeps all constraints, at delta={self.delta:g}: {listed}, {where}"
+        return f"ask: no candidate that may be chosen keeps all constraints, at delta={self.delta:g}: {listed}, {where}"

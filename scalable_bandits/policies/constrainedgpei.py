@@ -29,8 +29,8 @@ from scalable_bandits.policies.base import Best
 from scalable_bandits.policies.gpei import GPEI
 from scalable_bandits.policies.outputs import Limit, Outputs, check_limits
 from scalable_bandits.posteriors import Acquisition
-from scalable_bandits.posteriors.models.limited import NEGLIGIBLE, LimitedModel, LimitedOutputs
-from scalable_bandits.posteriors.models.model import GivenPrior, Query
+from scalable_bandits.posteriors.models.limited import NEGLIGIBLE, ConstrainedModel, LimitedModel, LimitedOutputs
+from scalable_bandits.posteriors.models.model import GivenPrior, Model, Query
 from scalable_bandits.posteriors.pending import Draws
 from scalable_bandits.posteriors.state import StateEntry, member
 from scalable_bandits.spaces import Domain, Indices, Mask
@@ -122,6 +122,11 @@ class ConstrainedGPEI(GPEI):
     def outputs(self) -> Outputs:
         return Outputs(self.objective, self.constraints)
 
+    def _fresh_model(self) -> Model:
+        given = None if isinstance(self.lengthscale_prior, str) else self.lengthscale_prior
+        known = self._prior, self.domain, self._make_engine, self.noise is not None
+        return ConstrainedModel(*known, given, self.refit, self._search())
+
     def _fresh_outputs(self) -> LimitedOutputs:
         """Make the models of the outputs that have limits, without observations."""
         given = None if isinstance(self.lengthscale_prior, str) else self.lengthscale_prior
@@ -155,6 +160,9 @@ class ConstrainedGPEI(GPEI):
         self._limited.observe(candidate, signs * beside)  # (4)
         if y == y:
             super().learn(candidate, y, noise_variance)
+            assert isinstance(self.model, ConstrainedModel)
+            limits = np.array([limit.limit for limit in self.constraints.values()])
+            self.model.kept[-1] = bool((signs * beside >= signs * limits).all())
 
     def _learn_failure(self, candidate: int) -> None:
         super()._learn_failure(candidate)

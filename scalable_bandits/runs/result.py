@@ -349,7 +349,7 @@ def best_points(found: TuningResult) -> BestPoints:
         if np.array_equal(parse(points[0][1])[0], parse(points[1][1])[0]):
             points = [("recommended and best measured", *points[0][1:])]
     columns = [_cells(found, x, value, std) for _, x, value, std in points]
-    limits = [f"{name} ({limit})" for name, limit in found._limits.items()]
+    limits = [f"{each.output} ({each.limit})" for each in found.constraints]
     titles = [*found._names[:MOST_ROWS], "expected value", "measured value", *limits]
     rows = [(title, *cells) for title, *cells in zip(titles, *columns, strict=True)]
     if len(found._names) > MOST_ROWS:

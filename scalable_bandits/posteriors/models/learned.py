@@ -77,7 +77,7 @@ class ApproximateModel(UserWarning):
     """A learned model has more observations than an exact one can have."""
 
 
-def _listed(name: str, dtype: type[np.generic]) -> StateEntry:
+def listed(name: str, dtype: type[np.generic]) -> StateEntry:
     """Declare a list of numbers, kept in the attribute of this name."""
     return value(
         f"learned.{name}", "(n,)", dtype, lambda own: getattr(own, name),
@@ -493,11 +493,11 @@ class LearnedModel(Model):
         super().after_restore()
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (
-        _listed("numbers", np.int64),
-        _listed("ys", np.float64),
-        _listed("variances", np.float64),
-        _listed("shown", np.int64),
-        _listed("failed", np.int64),
+        listed("numbers", np.int64),
+        listed("ys", np.float64),
+        listed("variances", np.float64),
+        listed("shown", np.int64),
+        listed("failed", np.int64),
         value("learned.fit", "(p + 2,)", np.float64, _fit_values, _restore_fit),
     )
 

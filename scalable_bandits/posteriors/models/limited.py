@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal
 from scalable_bandits.posteriors.hyperparameters.transform import Transform, around_limit
-from scalable_bandits.posteriors.models.learned import LearnedModel
+from scalable_bandits.posteriors.models.learned import LearnedModel, listed
 from scalable_bandits.posteriors.models.model import CANDIDATES, Candidates, GivenPrior, MakeEngine, Model
 from scalable_bandits.posteriors.state import State, StateEntry, Stateful, group, nested, part
 from scalable_bandits.spaces import Domain, Indices, Mask
@@ -64,6 +64,32 @@ class LimitedModel(LearnedModel):
         if not here.all():
             mean[~here], variance[~here] = Model.believed(self, points[~here])
         return mean, variance
+
+
+class ConstrainedModel(LearnedModel):
+    """Learned model of an objective under constraints: what matters are values near the best one that keeps them.
+
+    Parameters are those of `LearnedModel`.
+
+    Attributes
+    ----------
+    kept : list of bool
+        Whether each observation keeps all limits, by the measured values.
+    """
+
+    STATE: ClassVar[tuple[StateEntry, ...]] = (*LearnedModel.STATE, listed("kept", np.bool_))
+
+    def __init__(self, *arguments: Any):
+        self.kept: list[bool] = []
+        super().__init__(*arguments)
+
+    def add(self, candidate: int, y: float, noise_variance: float) -> None:
+        super().add(candidate, y, noise_variance)
+        self.kept.append(False)
+
+    def _transform_of(self, count: int) -> Transform:
+        ys, kept = self._values(count), np.array(self.kept)[self.shown[:count]]
+        return around_limit(ys, float(ys[kept].max() if kept.any() else np.median(ys)))
 
 
 class OutputModels(Stateful):
