@@ -429,8 +429,7 @@ class Adviser:
         for failed, group in itertools.groupby(ended, key=lambda pair: pair[0].value is None):
             outcomes, points = zip(*group, strict=True)
             if not failed and self._constraints:
-                rows: Any = [self._outputs(outcome) for outcome in outcomes]
-                self.policy.tell(np.array(points), rows)
+                self.policy.tell(np.array(points), [self._outputs(outcome) for outcome in outcomes])
             elif not failed:
                 values = np.array([outcome.value for outcome in outcomes], dtype=np.float64)
                 self.policy.tell(np.array(points), self._sign * values)

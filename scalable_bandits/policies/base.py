@@ -6,7 +6,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, cast
 
 import attrs
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scalable_bandits import checks, specification
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies.measurements import Measuring
-from scalable_bandits.policies.outputs import Outputs
+from scalable_bandits.policies.outputs import Outputs, Told
 from scalable_bandits.policies.pending import AllFailed, PendingPoints, PointNotPending
 from scalable_bandits.posteriors.placement import Executor, executor
 from scalable_bandits.posteriors.rounds import Columns
@@ -438,7 +438,7 @@ class Policy(AbstractContextManager[Any]):
             number, left = self._number(domain.draw_uniform(rng, allowed)), left - 1
         return number
 
-    def tell(self, x: ArrayLike, y: ArrayLike, *, noise: ArrayLike | None = None) -> None:
+    def tell(self, x: ArrayLike, y: ArrayLike | Told, *, noise: ArrayLike | None = None) -> None:
         """Add one observation or several, of pending points in any order or of any other points.
 
         Parameters
@@ -458,7 +458,7 @@ class Policy(AbstractContextManager[Any]):
         """
         with self._lock:
             if self.outputs is None:
-                self._tell(None, x, y, noise)
+                self._tell(None, x, cast(ArrayLike, y), noise)
             else:
                 values, beside = self.outputs.split(y, "y")
                 self._tell(None, x, values, noise, beside)

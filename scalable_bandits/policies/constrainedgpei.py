@@ -11,7 +11,8 @@ Adams 2014 (section 3).
     recommend the best point that is feasible with probability at least 1 - delta              (5)
 
 Differs from the sources in: the first ten points are spread over the space, as those of `GPEI` are; where an output has
-no noise, its measured value decides on (1) and (5), not the posterior.
+no noise, its measured value decides on (1) and (5), not the posterior; outputs are learned on a scale around their
+limits, and f on one around the best feasible value (`posteriors/models/limited.py`).
 """
 
 from __future__ import annotations

@@ -90,6 +90,7 @@ class AtLeast(Limit):
     WORDS = "at least"
 
 
+Told = Mapping[str, float | None] | Sequence[Mapping[str, float | None]]  # values by output, of one point or of several
 ALLOWED = 'a dict of limits by output, such as {"latency": sb.AtMost(50), "accuracy": sb.AtLeast(0.9)}'
 
 

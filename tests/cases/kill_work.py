@@ -214,7 +214,7 @@ class Kept:
     def _note(self):
         self.waits.append([len(self.rows), *self.pending, *[-1] * (3 - len(self.pending))])
 
-    def tells(self, candidates, points, values, noise):
+    def tells(self, candidates, points, values, noise, beside):
         self.calls += 1
         for candidate in candidates.tolist():
             self.pending.remove(candidate)
