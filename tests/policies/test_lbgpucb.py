@@ -328,8 +328,9 @@ def test_a_width_that_is_not_proven_is_warned_of():
 # ---- regret
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("length", [0.4, 0.8])
+@pytest.mark.parametrize(
+    "length", [pytest.param(0.4, marks=pytest.mark.slow), pytest.param(0.8, marks=pytest.mark.long)]
+)
 def test_a_lengthscale_that_is_far_too_long(length):
     """20 functions of lengthscale 0.1, and 1000 rounds of policies that are told one 4 or 8 times as long.
 
