@@ -103,8 +103,7 @@ class BoundedOutputsPolicy(GaussianProcessPolicy):
     def __attrs_post_init__(self) -> None:
         if self.space.finite is None:
             checks.refuse("space", self.space, "a finite space; of a box a grid, as Grid(bounds, 30)")
-        if self.objective is not None and (not isinstance(self.objective, str) or self.objective in self.constraints):
-            checks.refuse("objective", self.objective, "the name of an output that has no constraint")
+        self.outputs.check()
         if self.refit is not None:
             checks.refuse("refit", self.refit, "None: the bounds are valid for given kernels")
         super().__attrs_post_init__()
@@ -154,8 +153,7 @@ class BoundedOutputsPolicy(GaussianProcessPolicy):
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         beside, self._beside = self._beside, None
         assert beside is not None
-        signs = np.array([limit.SIGN for limit in self.constraints.values()])
-        self._others.observe(candidate, signs * beside, self.regularization)
+        self._others.observe(candidate, self.outputs.oriented(beside), self.regularization)
         if y == y:
             super().learn(candidate, y, noise_variance)
 

@@ -30,7 +30,8 @@ from scalable_bandits.policies.base import Best
 from scalable_bandits.policies.gpei import GPEI
 from scalable_bandits.policies.outputs import Limit, Outputs, check_limits
 from scalable_bandits.posteriors import Acquisition
-from scalable_bandits.posteriors.models.limited import NEGLIGIBLE, ConstrainedModel, LimitedModel, LimitedOutputs
+from scalable_bandits.posteriors.models.learned import NEGLIGIBLE
+from scalable_bandits.posteriors.models.limited import ConstrainedModel, LimitedModel, LimitedOutputs
 from scalable_bandits.posteriors.models.model import GivenPrior, Model, Query
 from scalable_bandits.posteriors.pending import Draws
 from scalable_bandits.posteriors.state import StateEntry, member
@@ -114,29 +115,23 @@ class ConstrainedGPEI(GPEI):
     def __attrs_post_init__(self) -> None:
         if self.kernel is not None:
             checks.refuse("kernel", self.kernel, "None: the kernels of all outputs are learned")
-        if self.objective is not None and (not isinstance(self.objective, str) or self.objective in self.constraints):
-            checks.refuse("objective", self.objective, "the name of an output that has no constraint")
+        self.outputs.check()
         super().__attrs_post_init__()
-        self._limited = self._fresh_outputs()
 
     @property
     def outputs(self) -> Outputs:
         return Outputs(self.objective, self.constraints)
 
     def _fresh_model(self) -> Model:
-        given = None if isinstance(self.lengthscale_prior, str) else self.lengthscale_prior
-        known = self._prior, self.domain, self._make_engine, self.noise is not None
-        return ConstrainedModel(*known, given, self.refit, self._search())
-
-    def _fresh_outputs(self) -> LimitedOutputs:
-        """Make the models of the outputs that have limits, without observations."""
-        given = None if isinstance(self.lengthscale_prior, str) else self.lengthscale_prior
+        """Make the models of all outputs, without observations, and return the objective's."""
+        lengthscales = None if isinstance(self.lengthscale_prior, str) else self.lengthscale_prior
+        known, options = (self.domain, self._make_engine), (lengthscales, self.refit)
         models = []
         for limit in self.constraints.values():
             prior = GivenPrior(self._prior_kernel, self._given_mean_at, direction=int(limit.SIGN))
-            known = prior, self.domain, self._make_engine
-            models.append(LimitedModel(limit.SIGN * limit.limit, *known, given, self.refit, self._search()))
-        return LimitedOutputs(models)
+            models.append(LimitedModel(limit.SIGN * limit.limit, prior, *known, *options, self._search()))
+        self._limited, self._seen = LimitedOutputs(models), None
+        return ConstrainedModel(self._prior, *known, self.noise is not None, *options, self._search())
 
     # ---- the algorithm
 
@@ -157,13 +152,11 @@ class ConstrainedGPEI(GPEI):
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         beside, self._beside = self._beside, None
         assert beside is not None
-        signs = np.array([limit.SIGN for limit in self.constraints.values()])
-        self._limited.observe(candidate, signs * beside)  # (4)
+        self._limited.observe(candidate, self.outputs.oriented(beside))  # (4)
         if y == y:
             super().learn(candidate, y, noise_variance)
             assert isinstance(self.model, ConstrainedModel)
-            limits = np.array([limit.limit for limit in self.constraints.values()])
-            self.model.kept[-1] = bool((signs * beside >= signs * limits).all())
+            self.model.kept[-1] = bool(self.outputs.kept(beside))
 
     def _learn_failure(self, candidate: int) -> None:
         super()._learn_failure(candidate)
@@ -172,7 +165,7 @@ class ConstrainedGPEI(GPEI):
     def recommend(self) -> Best:
         """Return the best measured point that is feasible with probability at least 1 - delta (5).
 
-        If there is none, the point of those measured that is likeliest to be feasible.
+        Without such a point, the one of those measured that is likeliest to be feasible.
         """
         found = self._measured()
         if not len(found.numbers):

@@ -28,13 +28,11 @@ from scalable_bandits.policies.base import Best
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors import Acquisition
 from scalable_bandits.posteriors.models import trust_region
-from scalable_bandits.posteriors.models.learned import LearnedModel
+from scalable_bandits.posteriors.models.learned import NEGLIGIBLE, LearnedModel
 from scalable_bandits.posteriors.models.model import MEAN, Query
 from scalable_bandits.posteriors.models.trust_region import TrustRegion
 from scalable_bandits.posteriors.state import StateEntry, member, number
 from scalable_bandits.spaces import Mask, SearchSpace
-
-NEGLIGIBLE = 1e-4  # learned noise variance, in squared units of z, below which the best value is recommended
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)

@@ -119,6 +119,20 @@ class Outputs(NamedTuple):
     objective: str | None  # None: the only output that has no limit
     limits: Mapping[str, Limit]
 
+    def check(self) -> None:
+        """Raise ValueError unless the objective is the name of an output that has no limit, or None."""
+        if self.objective is not None and (not isinstance(self.objective, str) or self.objective in self.limits):
+            checks.refuse("objective", self.objective, "the name of an output that has no constraint")
+
+    def oriented(self, beside: Floats) -> Floats:
+        """Return the values (J,) of the other outputs in the sign in which larger is better."""
+        return beside * [limit.SIGN for limit in self.limits.values()]
+
+    def kept(self, beside: Floats) -> Any:
+        """Return whether the other outputs keep all limits by their values (J,), or a mask (k,) for values (k, J)."""
+        pairs = zip(self.limits.values(), beside.T, strict=True)
+        return np.all([limit.holds(values) for limit, values in pairs], axis=0)
+
     def recorded(self, beside: Floats) -> dict[str, Any]:
         """Return the values (J,) of the other outputs as plain data, None for NaN: `result` of a ticket."""
         values = [None if value != value else value for value in beside.tolist()]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.policies.outputs import Limit
+from scalable_bandits.policies.outputs import Limit, Outputs
 from scalable_bandits.tickets import Ticket
 
 if TYPE_CHECKING:
@@ -59,8 +59,7 @@ def kept(y: Floats, outputs: Floats, limits: Mapping[str, Limit]) -> Floats:
     limits
         Limits (J) by name.
     """
-    holds = [limit.holds(values) for limit, values in zip(limits.values(), outputs.T, strict=True)]
-    return np.where(np.all(holds, axis=0), y, np.nan)
+    return np.where(Outputs(None, limits).kept(outputs), y, np.nan)
 
 
 def keeps(ticket: Ticket, limits: Mapping[str, Limit]) -> bool:

@@ -337,3 +337,21 @@ def test_copies_and_states_go_on_alike():
         for each in (policy, *copies):
             each.tell(x, measured(x))
     assert {each.best().mean for each in copies} == {policy.best().mean}
+
+
+def test_a_state_replaces_another_life():
+    """Of as many rounds, with a point that is no candidate."""
+    space = sb.Box([[0, 1], [0, 2]])
+    policy, other = make(space, candidates=64), make(space, candidates=64)
+    play(policy, 13)
+    policy.tell([0.33, 0.77], measured([0.33, 0.77]))
+    play(other, 14)
+    other.best()
+    other.restore(copy.deepcopy(policy.state()))
+    assert other.best().mean == policy.best().mean
+    np.testing.assert_array_equal(other.feasibility(GRID.points()), policy.feasibility(GRID.points()))
+    for _ in range(2):
+        x = policy.ask()
+        np.testing.assert_array_equal(other.ask(), x)
+        for each in (policy, other):
+            each.tell(x, measured(x))

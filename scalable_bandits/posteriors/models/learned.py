@@ -60,6 +60,7 @@ BEST = 1 / 3  # share of the best observations among those that the approximate 
 FAILURE_NOISE = 0.01
 SMALL_NOISE = 0.01  # noise variance, in squared units of z, below which a point is measured `AGAIN` times at most
 AGAIN = 3
+NEGLIGIBLE = 1e-4  # learned noise variance, in squared units of z, below which a measured value counts as exact
 BY_CHANCE = 1e-3  # probability of agreeing by chance below which measurements that agree are exact
 COARSE = 0.1  # share of the pairs of points with equal values from which agreement means nothing
 EVERY = 200  # largest number of observations with a fit after each

@@ -14,12 +14,10 @@ import numpy as np
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal
 from scalable_bandits.posteriors.hyperparameters.transform import Transform, around_limit
-from scalable_bandits.posteriors.models.learned import LearnedModel, listed
+from scalable_bandits.posteriors.models.learned import NEGLIGIBLE, LearnedModel, listed
 from scalable_bandits.posteriors.models.model import CANDIDATES, Candidates, GivenPrior, MakeEngine, Model
 from scalable_bandits.posteriors.state import State, StateEntry, Stateful, group, nested, part
 from scalable_bandits.spaces import Domain, Indices, Mask
-
-NEGLIGIBLE = 1e-4  # learned noise variance, in squared units of z, below which a measured value counts as exact
 
 
 class LimitedModel(LearnedModel):
