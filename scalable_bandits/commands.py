@@ -281,7 +281,7 @@ class Command(Specification):
     def value(self, output: str, errors: str) -> Any:
         """Return the value, or the dict of values, in the last line of output.
 
-        If there is none: CommandFailed, with the end of the errors.
+        Without a value it raises CommandFailed, with the end of the errors.
         """
         lines = output.strip().splitlines()
         if not lines:

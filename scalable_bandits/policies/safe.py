@@ -92,7 +92,7 @@ class SafePolicy(GaussianProcessPolicy):
     Raises
     ------
     ValueError
-        If the space is not finite, a start is not a candidate or there is none, a Lipschitz constant is given where
+        If the space is not finite, a start is missing or not a candidate, a Lipschitz constant is given where
         there are no distances (arms, unordered parameters), the kernel forgets or is to be learned, or the engine is
         not exact. From `ask`, if no available candidate is known to be safe; the policy is unchanged then.
 
@@ -223,7 +223,7 @@ class SafePolicy(GaussianProcessPolicy):
         return Intervals(mean - half, mean + half, pending)  # (1)
 
     def _safe_among(self, allowed: Mask | None) -> Mask:
-        """Return the mask (n,) of the safe candidates that are allowed; or raise an error if there is none."""
+        """Return the mask (n,) of the safe candidates that are allowed; an error where all are excluded."""
         among, excluded = self.safe if allowed is None else self.safe & allowed, self._pending.excluded
         if not among.any():
             if excluded and not np.any(self.domain.without(excluded, self.safe)):

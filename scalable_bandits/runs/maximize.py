@@ -131,7 +131,7 @@ def maximize(
     Raises
     ------
     ValueError, TypeError, RuntimeError, SpecificationDiffers, StoreLocked
-        As `minimize` does.
+        If an argument is invalid, all evaluations fail, the cluster is lost, or the store has another run or writer.
 
     Examples
     --------

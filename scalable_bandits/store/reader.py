@@ -184,7 +184,7 @@ class StoredRun:
     @property
     def _rows(self) -> Rows:
         """Rows of the rounds after those in the arrays; of a writer, of all rounds of the last chunk."""
-        if self._told:  # rows are made when somebody needs them, which is much later where values are told one by one
+        if self._told:  # rows are made when they are read, which is much later where values are told one by one
             self._buffer.extend(columns_of(self._told, self.fields))
             self._told = []
         return self._buffer
