@@ -13,6 +13,7 @@ from scalable_bandits.commands import CommandFailed as CommandFailed
 from scalable_bandits.environments import AdditiveFunction as AdditiveFunction
 from scalable_bandits.environments import AutoregressiveProcess as AutoregressiveProcess
 from scalable_bandits.environments import Benchmark as Benchmark
+from scalable_bandits.environments import ContextualEnvironment as ContextualEnvironment
 from scalable_bandits.environments import DataMissing as DataMissing
 from scalable_bandits.environments import DriftingFunction as DriftingFunction
 from scalable_bandits.environments import Environment as Environment

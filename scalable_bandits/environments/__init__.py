@@ -8,6 +8,7 @@ from scalable_bandits.environments.changing import ChangingEnvironment as Changi
 from scalable_bandits.environments.changing import DriftingFunction as DriftingFunction
 from scalable_bandits.environments.changing import MovingSearchSpace as MovingSearchSpace
 from scalable_bandits.environments.changing import SensorPanel as SensorPanel
+from scalable_bandits.environments.contextual import ContextualEnvironment as ContextualEnvironment
 from scalable_bandits.environments.noise import GaussianNoise as GaussianNoise
 from scalable_bandits.environments.noise import Noise as Noise
 from scalable_bandits.environments.noise import RademacherNoise as RademacherNoise

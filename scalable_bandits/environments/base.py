@@ -13,7 +13,7 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments.noise import GaussianNoise, Noise
 from scalable_bandits.randomness import RoundStream
-from scalable_bandits.spaces import FiniteSpace, Space, availability
+from scalable_bandits.spaces import AvailabilitySets, FiniteSpace, Space, availability
 from scalable_bandits.spaces.finite import counted
 from scalable_bandits.specification import Specification
 
@@ -86,6 +86,13 @@ class Environment(Specification):
 
     def available(self, t: int) -> NDArray[np.bool_] | None:
         """Return the mask (size,) of the candidates available in round t; None if all are."""
+        return None
+
+    def offered(self, first: int, count: int) -> AvailabilitySets | None:
+        """Return what `available` returns in the `count` rounds from `first` on, for compiled loops.
+
+        None if that is not known without a call of `available` in each round.
+        """
         return None
 
     def _inside(self, x: ArrayLike) -> tuple[Floats, bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,7 +18,7 @@ from scalable_bandits.environments.noise import Noise
 from scalable_bandits.environments.synthetic import norm_of, sparse_centers
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.randomness import generator
-from scalable_bandits.spaces import Arms, FiniteSpace, Space, availability
+from scalable_bandits.spaces import Arms, AvailabilitySets, FiniteSpace, Indices, Space, availability
 
 
 class ChangingEnvironment(Environment):
@@ -313,6 +314,21 @@ class MovingSearchSpace(Environment):
         given = self._available
         own = availability(given(t), self._size) if callable(given) else given[(t - 1) % len(given)]
         return np.asarray(self.environment.restricted(own, t))
+
+    def offered(self, first: int, count: int) -> AvailabilitySets | None:
+        inner = type(self.environment).available is not Environment.available  # which takes candidates away
+        if inner or type(self).available is not MovingSearchSpace.available or self._sets is None:
+            return None
+        return self._sets._replace(numbers=self._numbers(first, count))
+
+    @functools.cached_property
+    def _sets(self) -> AvailabilitySets | None:
+        """All availability sets, of no round; None if only a function of the round knows them."""
+        return None if callable(self._available) else AvailabilitySets.of_masks(self._available)
+
+    def _numbers(self, first: int, count: int) -> Indices:
+        """Return the numbers (count,) of the availability sets of the rounds from `first` on."""
+        return np.arange(first - 1, first - 1 + count) % len(self._available)  # type: ignore[arg-type]
 
     def evaluate(self, points: Floats) -> Floats:
         return self.environment.evaluate(points)

@@ -9,7 +9,7 @@ import numpy as np
 
 from scalable_bandits._numba_compile import njit
 from scalable_bandits.formulas._numba_widths import error_allowance, unknown_prior
-from scalable_bandits.posteriors._numba_choice import ALL, SAME, choose, upper_confidence
+from scalable_bandits.posteriors._numba_choice import SAME, choose, choose_available, upper_confidence
 from scalable_bandits.posteriors.exact._numba_window import DenseArrays, dense_observe
 
 # Numbers of the policies.
@@ -150,8 +150,11 @@ def add(weight, upper, total):
 
 
 @njit(cache=True, nogil=True)
-def propose(rule, tally, mean, variance, width, index, total):
-    """Return the candidate that the policy with number `rule` plays; `index` and `total` (n,) are scratch space."""
+def propose(rule, tally, mean, variance, width, index, total, i, game):
+    """Return the candidate that the policy with number `rule` plays in round i of a `Game`.
+
+    `index` and `total` (n,) are scratch space.
+    """
     salt, playing = tally.salt, tally.playing
     if rule == AVERAGE:
         weights = belief(tally.evidence)
@@ -160,16 +163,16 @@ def propose(rule, tally, mean, variance, width, index, total):
             if weights[p] != 0.0:
                 upper_confidence(mean[p], variance[p], width, 1.0, index)
                 add(weights[p], index, total)
-        return choose(total, ALL, SAME, salt)[0]
+        return choose_available(total, i, game)[0]
     if rule != ELIMINATION:
         p = pick(tally, tally.evidence if rule == LIKELIEST else -tally.counts)
         upper_confidence(mean[p], variance[p], width, 1.0, index)
-        return choose(index, ALL, SAME, salt)[0]
+        return choose_available(index, i, game)[0]
     candidates, tops = np.zeros(playing.shape[0], dtype=np.int64), np.empty(playing.shape[0])
     for p in range(playing.shape[0]):
         if playing[p]:
             upper_confidence(mean[p], variance[p], width, 1.0, index)
-            candidates[p], tops[p] = choose(index, ALL, SAME, salt)
+            candidates[p], tops[p] = choose_available(index, i, game)
     return candidates[choose(tops, playing, candidates, salt)[0]]
 
 
@@ -203,7 +206,7 @@ def play(rule, constants, tally, stack, learned, game, columns, first):
     for i in range(first, noise.shape[0]):
         t = game.first + i
         width = unknown_prior(float(t), size, delta) / math.sqrt(scale)
-        x = propose(rule, tally, mean, variance, width, index, total)
+        x = propose(rule, tally, mean, variance, width, index, total, i, game)
         y = table[x] + noise[i]
         candidates[i], ys[i], widths[i], gains[i] = x, y, width, stack.gain[likeliest(tally), 0]
         learners = np.flatnonzero(tally.playing)

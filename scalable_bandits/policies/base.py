@@ -21,7 +21,7 @@ from scalable_bandits.posteriors.placement import Executor, executor
 from scalable_bandits.posteriors.rounds import Columns
 from scalable_bandits.posteriors.state import State, StateEntry, entries_of, number, restore, state_of, value
 from scalable_bandits.randomness import derived_seed, generator
-from scalable_bandits.spaces import Domain, Indices, Mask, Pool, Space, make_domain
+from scalable_bandits.spaces import EVERYTHING, AvailabilitySets, Domain, Indices, Mask, Pool, Space, make_domain
 from scalable_bandits.spaces.domain import CANDIDATES, numbers_all
 from scalable_bandits.spaces.finite import MOST_NUMBERED, counted
 from scalable_bandits.spaces.pool import Available, mask_of
@@ -284,15 +284,17 @@ class Policy(AbstractContextManager[Any]):
         Parts are replaced, not changed: after a `tell` that failed the policy has its earlier parts again.
         """
 
-    def _play(self, table: Floats, noise: Floats) -> Columns | None:
+    def _play(self, table: Floats, noise: Floats, available: AvailabilitySets = EVERYTHING) -> Columns | None:
         """Play rounds in a compiled loop, for simulations: the same as `propose` and `observe` round by round.
 
         Parameters
         ----------
         table
-            Values (size,) of f at the candidates, all of which may be chosen, in units of y.
+            Values (size,) of f at the candidates, in units of y.
         noise
             Noise (count,) of the rounds, in units of y.
+        available
+            Candidates that may be chosen in each of the rounds.
 
         Returns
         -------

@@ -43,7 +43,7 @@ from scalable_bandits.posteriors.pending import Draws
 from scalable_bandits.posteriors.rounds import Columns, Game, Rule
 from scalable_bandits.posteriors.state import StateEntry, group, member
 from scalable_bandits.priors import check_mean, mean_values
-from scalable_bandits.spaces import Domain, Mask, Points, Pool
+from scalable_bandits.spaces import EVERYTHING, AvailabilitySets, Domain, Mask, Points, Pool
 from scalable_bandits.spaces.finite import MOST_ENUMERATED
 
 ENUMERATED_LEARNING = 20_000  # largest number of candidates of a grid that a model which learns its kernel enumerates
@@ -451,7 +451,7 @@ class GaussianProcessPolicy(Policy):
         """Number of rounds until the policy forgets all observations."""
         return sys.maxsize
 
-    def _play(self, table: Floats, noise: Floats) -> Columns | None:
+    def _play(self, table: Floats, noise: Floats, available: AvailabilitySets = EVERYTHING) -> Columns | None:
         model, points = self.model, self._pending
         foreign = type(self).__module__.partition(".")[0] != __name__.partition(".")[0]  # which may change any method
         rule = None if foreign or not self._maximizes_index else self._rule()
@@ -460,9 +460,10 @@ class GaussianProcessPolicy(Policy):
         columns, done = Columns.empty(len(noise)), 0
         while done < len(noise):
             stop = min(len(noise), done + self._rounds_alike)
-            game = Game(self.rounds + 1, table, noise[done:stop], self.regularization, self._salt)
+            lam, offered = self.regularization, available.part(done, stop)
+            game = Game(self.rounds + 1, table, noise[done:stop], lam, self._salt, offered)
             model.engine.play(rule, game, columns.part(done, stop))
-            model.add_played(columns.part(done, stop), self.regularization)
+            model.add_played(columns.part(done, stop), lam)
             self.rounds, done = self.rounds + stop - done, stop
             if not self._remembered:  # as `learn` of a policy that restarts
                 self.model.forget()

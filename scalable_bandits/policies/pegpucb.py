@@ -28,7 +28,7 @@ from scalable_bandits.policies import _numba_priors as numba_priors
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.rounds import Columns
-from scalable_bandits.spaces import Mask
+from scalable_bandits.spaces import EVERYTHING, AvailabilitySets, Mask
 
 
 class PriorsExhausted(RuntimeError):
@@ -68,10 +68,10 @@ class PEGPUCB(UnknownPriorPolicy):
         candidates, uppers = zip(*self.proposals(self._playing, allowed), strict=True)
         return candidates[choose(np.array(uppers), self._salt, numbers=np.array(candidates))[0]]  # line 7
 
-    def _play(self, table: Floats, noise: Floats) -> Columns | None:
+    def _play(self, table: Floats, noise: Floats, available: AvailabilitySets = EVERYTHING) -> Columns | None:
         if self.exhausted:
             self._report_exhaustion()
-        return super()._play(table, noise)
+        return super()._play(table, noise, available)
 
     def _report_exhaustion(self) -> None:
         """Raise or warn that no prior is left; `tell` does not call it, so as not to fail where warnings are errors."""

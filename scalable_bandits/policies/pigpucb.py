@@ -42,7 +42,7 @@ from scalable_bandits.posteriors.partition.remote_cells import MakeCells, Remote
 from scalable_bandits.posteriors.regression import Regression
 from scalable_bandits.posteriors.rounds import Columns, Game
 from scalable_bandits.posteriors.state import State, StateEntry
-from scalable_bandits.spaces import Box, Domain, Grid, Indices, Mask
+from scalable_bandits.spaces import EVERYTHING, AvailabilitySets, Box, Domain, Grid, Indices, Mask
 
 _valid_nu: checks.Validator = attrs.validators.optional(checks.positive_or_infinite)
 
@@ -249,9 +249,9 @@ class PiGPUCB(Policy):
             self._discard()
             raise
 
-    def _play(self, table: Floats, noise: Floats) -> Columns | None:
+    def _play(self, table: Floats, noise: Floats, available: AvailabilitySets = EVERYTHING) -> Columns | None:
         partition, pending = self._current_partition(), self._pending
-        if type(self) is not PiGPUCB or pending.numbers or pending.excluded:
+        if type(self) is not PiGPUCB or pending.numbers or pending.excluded or len(available.numbers):
             return None
         if not isinstance(partition, LoopedPartition):
             return None

@@ -18,7 +18,7 @@ from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.rounds import Columns
 from scalable_bandits.posteriors.state import StateEntry, member
 from scalable_bandits.randomness import generator, integers
-from scalable_bandits.spaces import Mask
+from scalable_bandits.spaces import EVERYTHING, AvailabilitySets, Indices, Mask
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -52,17 +52,27 @@ class RandomSearch(Policy):
             )
         return self.domain.draw_uniform(generator(self.seed, "draws", self.round), allowed)
 
-    def _play(self, table: Floats, noise: Floats) -> Columns | None:
+    def _play(self, table: Floats, noise: Floats, available: AvailabilitySets = EVERYTHING) -> Columns | None:
         own = type(self).choose is RandomSearch.choose and type(self).learn is RandomSearch.learn
         if not own or self._pending.numbers or self._pending.excluded:
             return None
         columns = Columns.empty(len(noise))
-        columns.candidates[:] = integers(self.seed, "draws", self.rounds + 1, len(noise), self.domain.choosable)
+        columns.candidates[:] = self._draws(len(noise), available)
         columns.ys[:] = table[columns.candidates] + noise
         columns.widths[:] = columns.gains[:] = math.nan
         self._observed.add_all(columns.candidates, columns.ys, self.regularization)
         self.rounds += len(noise)
         return columns
+
+    def _draws(self, count: int, available: AvailabilitySets) -> Indices:
+        """Return the numbers (count,) that `choose` draws in the next rounds."""
+        first, numbers = self.rounds + 1, available.numbers
+        if not len(numbers):
+            return integers(self.seed, "draws", first, count, self.domain.choosable)
+        sizes, drawn = np.diff(available.starts)[numbers], np.empty(count, dtype=np.int64)
+        for size in np.unique(sizes).tolist():
+            drawn[sizes == size] = integers(self.seed, "draws", first, count, size)[sizes == size]
+        return available.candidates[available.starts[numbers] + drawn]
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         self._observed.add(candidate, y, noise_variance)

@@ -46,7 +46,7 @@ from scalable_bandits.posteriors.placement import Arguments, Returned, Shards
 from scalable_bandits.posteriors.rounds import Columns, Game
 from scalable_bandits.posteriors.state import State, StateEntry, array, copied, group, nested, part, value
 from scalable_bandits.priors import Prior
-from scalable_bandits.spaces import Domain, FiniteSpace, Mask
+from scalable_bandits.spaces import EVERYTHING, AvailabilitySets, Domain, FiniteSpace, Mask
 
 
 def _priors(value: Any) -> tuple[Prior, ...]:
@@ -361,7 +361,7 @@ class UnknownPriorPolicy(Policy):
         numba_priors.add_evidence(self.tally, np.array(playing), y, means, variances, noise_variance)
         self._queried[candidate] = True
 
-    def _play(self, table: Floats, noise: Floats) -> Columns | None:
+    def _play(self, table: Floats, noise: Floats, available: AvailabilitySets = EVERYTHING) -> Columns | None:
         rule, models = vars(type(self)).get("compiled_rule"), self._shards.here()  # a subclass may choose differently
         if rule is None or models is None or self._moving_priors() or self._pending.numbers or self._pending.excluded:
             return None
@@ -370,7 +370,7 @@ class UnknownPriorPolicy(Policy):
         if len(engines) < len(models) or not in_step([engines[p] for p in playing]):
             return None
         constants = float(self.domain.choosable), self.delta, self.scale, self.noise
-        game = Game(self.rounds + 1, table, noise, self.regularization, self._salt)
+        game = Game(self.rounds + 1, table, noise, self.regularization, self._salt, available)
         stack, columns = stacked(engines), Columns.empty(len(noise))
         learned = np.zeros(len(engines), dtype=np.int64)  # rounds; a prior that is rejected learns no more
         done, full = numba_priors.play(rule, constants, self.tally, stack, learned, game, columns, 0)

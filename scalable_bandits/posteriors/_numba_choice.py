@@ -75,6 +75,18 @@ def upper_confidence(mean, variance, width, mean_weight, index):
 
 
 @njit(cache=True, nogil=True)
+def choose_available(index, i, game):
+    """Return the candidate of largest index (n,) among those available in round i of a `Game`, and the index."""
+    salt, available = np.uint64(game.salt), game.available
+    if available.numbers.shape[0] == 0:
+        return choose(index, ALL, SAME, salt)
+    number = available.numbers[i]
+    candidates = available.candidates[available.starts[number] : available.starts[number + 1]]
+    position, best = choose(index[candidates], ALL, candidates, salt)
+    return candidates[position], best
+
+
+@njit(cache=True, nogil=True)
 def play_round(i, mean, variance, gain, rule, game, columns, index):
     """Choose the candidate of largest bound in round i of a `Game`, record it, and return it with its value.
 
@@ -83,7 +95,7 @@ def play_round(i, mean, variance, gain, rule, game, columns, index):
     shown = rule.gain if rule.gain >= 0.0 else gain
     width = width_of(rule.width, rule.constants, float(game.first + i), shown)
     upper_confidence(mean, variance, width, rule.mean_weight, index)
-    p = choose(index, ALL, SAME, np.uint64(game.salt))[0]
+    p = choose_available(index, i, game)[0]
     y = game.table[p] + game.noise[i]
     columns.candidates[i], columns.ys[i], columns.widths[i], columns.gains[i] = p, y, width, shown
     return p, y

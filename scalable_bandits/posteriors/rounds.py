@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.spaces import Indices
+from scalable_bandits.spaces import EVERYTHING, AvailabilitySets, Indices
 
 # Largest number of candidates for which an engine makes a kernel matrix only to play in compiled loops: 134 MB.
 MOST_PLAYED = 4096
@@ -35,6 +35,7 @@ class Game(NamedTuple):
     noise: Floats  # (count,) noise of the rounds, in units of y
     noise_variance: float  # lambda, in squared units of y
     salt: int  # seed of the tie-breaking hash
+    available: AvailabilitySets = EVERYTHING  # candidates of the rounds
 
 
 class Columns(NamedTuple):

@@ -18,7 +18,7 @@ from scalable_bandits.environments.base import TABLE_LIMIT
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.measurements import LARGEST
 from scalable_bandits.runs.interrupts import Interrupts
-from scalable_bandits.spaces import FiniteSpace
+from scalable_bandits.spaces import EVERYTHING, FiniteSpace
 
 Available = Callable[[int], ArrayLike]
 
@@ -102,7 +102,7 @@ class Play:
         """
         series, stop = Series(count), time.perf_counter() + seconds
         alike = self._table is not None and self.environment.same_noise_everywhere
-        compiled = alike and self._unrestricted and self.policy.domain.allowed(None) is None
+        compiled = alike and self.available is None and self.policy.domain.allowed(None) is None
         try:
             while series.done < count:
                 before = series.done
@@ -148,12 +148,16 @@ class Play:
         noise = self.environment.noise_of(t, min(self._at_once, series.left))
         if not self._largest + np.abs(noise).max() <= LARGEST:  # also for NaN: round by round, up to the one that fails
             return False
-        block = self.policy._play(self._table, noise)
+        available = EVERYTHING if self._unrestricted else self.environment.offered(t, len(noise))
+        if available is None:
+            return False
+        block = self.policy._play(self._table, noise, available)
         if block is None:
             return False
         values = self._table[block.candidates]
-        count, regrets = len(values), self._optimum - values
-        series.add(count, block.candidates, block.ys, values, regrets, block.widths, block.gains)
+        count = len(values)
+        best = self._optimum if self._unrestricted else available.part(0, count).largest(self._table)
+        series.add(count, block.candidates, block.ys, values, best - values, block.widths, block.gains)
         took = time.perf_counter() - started
         self._at_once = min(2 * self._at_once, LARGEST_BLOCK) if took < LEAST_SECONDS else self._at_once
         if took > MOST_SECONDS:

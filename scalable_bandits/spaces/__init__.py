@@ -1,5 +1,7 @@
 """Spaces: the domains of the function."""
 
+from scalable_bandits.spaces.availability_sets import EVERYTHING as EVERYTHING
+from scalable_bandits.spaces.availability_sets import AvailabilitySets as AvailabilitySets
 from scalable_bandits.spaces.base import Axis as Axis
 from scalable_bandits.spaces.base import FiniteSpace as FiniteSpace
 from scalable_bandits.spaces.base import Indices as Indices

@@ -21,8 +21,8 @@ class Counted:
         kind = type(policy)
         play = kind._play
 
-        def counting(own: Any, table: Any, noise: Any) -> Any:
-            found = play(own, table, noise)
+        def counting(own: Any, *given: Any) -> Any:
+            found = play(own, *given)
             self.blocks += [] if found is None else [len(found.ys)]
             return found
 
@@ -32,7 +32,7 @@ class Counted:
 def one_by_one(policy: Policy, environment: sb.Environment, horizon: int, **given: Any) -> sb.Trajectory:
     """Play a run without compiled loops."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(policy), "_play", lambda own, table, noise: None)
+        patch.setattr(type(policy), "_play", lambda own, *given: None)
         return sb.simulate(policy, environment, horizon, **given)
 
 
