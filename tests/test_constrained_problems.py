@@ -94,10 +94,11 @@ def test_runs_are_kept_and_not_played_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from benchmarks.constrained import command
+    from benchmarks.tuners import outputs
 
     given = ["--problems", "pressure*", "--tuners", "random", "--seeds", "2", "--results", str(tmp_path)]
     assert command.main([*given, "--evaluations", "5", "20"]) == 0
-    monkeypatch.setattr(command, "run", None)
+    monkeypatch.setattr(outputs, "run", None)
     assert command.main([*given, "--evaluations", "10"]) == 0
     shown = capsys.readouterr().out
     assert "constrained, 5 evaluations" in shown

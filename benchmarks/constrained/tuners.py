@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.tuners import peers
 from benchmarks.tuners.intervals import Parameters, Setting
-from benchmarks.tuners.peers import apart, botorch, optuna
+from benchmarks.tuners.peers import botorch, optuna
 
 POLICY = "ConstrainedGPEI"  # class of the package
 CONSTRAINTS = "constraints"  # attribute of a trial
@@ -94,12 +94,3 @@ def _output(j: int, z: Any) -> Any:
 
 
 PEERS: dict[str, Any] = {"GPSampler": GPSampler, "TPE": TPE, "BoTorch": BoTorch, "random": peers.Random}
-
-
-def make(tuner: str, parameters: Parameters, seed: int, budget: int) -> Any:
-    """Make a tuner of another package, here or in its own environment."""
-    if peers.is_here(tuner):
-        return PEERS[tuner](parameters, seed, budget)
-    if all(each.tuner != tuner or each.ended for each in apart._STARTED):
-        apart._STARTED.append(apart.Process(tuner, "benchmarks.constrained.server"))  # its CPU time counts
-    return apart.Apart(apart.process_of(tuner), parameters, seed, budget)

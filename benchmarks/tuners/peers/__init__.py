@@ -23,7 +23,7 @@ from benchmarks.tuners.peers.turbo import TuRBO
 from benchmarks.tuners.peers.uniform import Random
 from benchmarks.tuners.peers.vizier import Vizier
 
-__all__ = ["CMAES", "PEERS", "TPE", "TUNERS", "NotItsKind", "Ours", "Random", "Remembering", "is_here"]
+__all__ = ["CMAES", "PEERS", "TPE", "TUNERS", "NotItsKind", "Ours", "Random", "Remembering", "is_here", "is_importable"]
 
 TUNERS: dict[str, Any] = {
     "ours": Ours, "GPSampler": GPSampler, "TPE": TPE, "BoTorch": BoTorch, "CMA-ES": CMAES, "TuRBO": TuRBO, "HEBO": HEBO,
@@ -34,4 +34,9 @@ PEERS = tuple(name for name in TUNERS if name != "ours")
 
 def is_here(tuner: str) -> bool:
     """Whether the modules of a tuner are installed in this environment."""
-    return all(importlib.util.find_spec(module) for module in getattr(TUNERS[tuner], "modules", ()))
+    return is_importable(TUNERS[tuner])
+
+
+def is_importable(kind: Any) -> bool:
+    """Whether the modules of a class of tuners are installed in this environment."""
+    return all(importlib.util.find_spec(module) for module in getattr(kind, "modules", ()))

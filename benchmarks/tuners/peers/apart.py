@@ -22,6 +22,7 @@ from benchmarks.tuners.peers.base import NotItsKind
 from benchmarks.tuners.peers.server import packed, version_of
 
 ROOT = Path(__file__).parents[3]
+SERVER = "benchmarks.tuners.peers.server"  # module that answers
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -76,8 +77,8 @@ class Process:
         Name and version of the package.
     """
 
-    def __init__(self, tuner: str, server: str = "benchmarks.tuners.peers.server") -> None:
-        self.tuner, self.cpu_seconds = tuner, 0.0
+    def __init__(self, tuner: str, server: str = SERVER) -> None:
+        self.tuner, self.server, self.cpu_seconds = tuner, server, 0.0
         variables = {**os.environ, **dict.fromkeys(THREADS, "1"), "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
         self._process = subprocess.Popen(
             [str(python_of(tuner)), "-m", server], env=variables, cwd=ROOT,
@@ -143,11 +144,11 @@ class Apart:
 _STARTED: list[Process] = []
 
 
-def process_of(tuner: str) -> Process:
-    """Return the process of a tuner's environment, which is started once, and again when it has ended."""
-    found = next((each for each in _STARTED if each.tuner == tuner and not each.ended), None)
+def process_of(tuner: str, server: str = SERVER) -> Process:
+    """Return the process of a tuner in which a module answers, which is started once, and again when it has ended."""
+    found = next((each for each in _STARTED if (each.tuner, each.server) == (tuner, server) and not each.ended), None)
     if found is None:
-        found = Process(tuner)
+        found = Process(tuner, server)
         _STARTED.append(found)
     return found
 
@@ -183,4 +184,4 @@ def make(tuner: str, parameters: Any, seed: int, budget: int, keywords: Mapping[
 
 def version(tuner: str) -> str:
     """Return name and version of the tuner's package."""
-    return version_of(tuner) if is_here(tuner) else process_of(tuner).version
+    return version_of(TUNERS[tuner]) if is_here(tuner) else process_of(tuner).version

@@ -34,9 +34,16 @@ class BoTorch:
         given = list(enumerate(parameters.values()))
         self.categories = {i: len(each) for i, each in given if _has_many_categories(each)}
         self.levels = {i: _levels(each) for i, each in given if i not in self.categories and _is_short(each)}
-        self.first = [self._start(u) for u in qmc.Sobol(len(parameters), rng=seed).random(16)[:FIRST]]
+        first = self.start_size(len(parameters))
+        drawn = qmc.Sobol(len(parameters), rng=seed).random_base2((first - 1).bit_length())
+        self.first = [self._start(u) for u in drawn[:first]]
         self.x: list[list[float]] = []  # in the unit cube; of more than two categories the position
         self.y: list[float] = []  # larger is better
+
+    @staticmethod
+    def start_size(dimension: int) -> int:
+        """Return the number of Sobol points of a space of so many parameters."""
+        return FIRST
 
     def ask(self) -> Setting:
         self.asked = self._allowed(self.first.pop(0) if self.first else self._best_index())

@@ -13,6 +13,7 @@ class _Optuna:
 
     requirements: ClassVar[Sequence[str]] = ("optuna>=4.0",)
     modules: ClassVar[Sequence[str]] = ("optuna",)
+    objectives: ClassVar[int] = 1  # number of values that are told
 
     def __init__(self, parameters: Parameters, seed: int, budget: int = 0) -> None:
         import optuna
@@ -20,9 +21,8 @@ class _Optuna:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self.parameters = parameters
         self.distributions = {name: self._distribution(each) for name, each in parameters.items()}
-        self.study = optuna.create_study(
-            direction="minimize", sampler=self.sampler(seed % 2**32)
-        )  # numpy allows no more
+        sampler = self.sampler(seed % 2**32)  # numpy allows no more
+        self.study = optuna.create_study(directions=["minimize"] * self.objectives, sampler=sampler)
 
     @staticmethod
     def _distribution(each: Parameter) -> Any:

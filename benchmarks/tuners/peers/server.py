@@ -32,9 +32,9 @@ def unpacked(given: list[list[Any]]) -> Parameters:
     return {name: Interval(*each) if interval else each for name, interval, each in given}
 
 
-def version_of(tuner: str) -> str:
-    """Return name and version of a tuner's package, the first of its requirements."""
-    package = re.split(r"[\[<>=!]", TUNERS[tuner].requirements[0])[0]
+def version_of(kind: Any) -> str:
+    """Return name and version of the package of a class of tuners, the first of its requirements."""
+    package = re.split(r"[\[<>=!]", kind.requirements[0])[0]
     return f"{package} {importlib.metadata.version(package)}"
 
 
@@ -45,7 +45,7 @@ class Server:
         self.tuner: Any = None
 
     def hello(self, tuner: str) -> str:
-        return version_of(tuner)
+        return version_of(TUNERS[tuner])
 
     def make(self, tuner: str, parameters: list[list[Any]], seed: int, budget: int) -> None:
         self.tuner = TUNERS[tuner](unpacked(parameters), seed, budget)

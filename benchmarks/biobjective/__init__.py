@@ -1,0 +1,1 @@
+"""The tuner with two objectives, beside other packages' tuners and random search."""
