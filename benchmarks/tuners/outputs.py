@@ -38,6 +38,7 @@ from scalable_bandits.environments.sensors import DataMissing
 from scalable_bandits.spaces import Space
 
 RESULTS, OURS, QUICK = Path("docs/results/measured"), "ours", 12
+WARM = 24  # evaluations of a run that is not counted: more than any tuner begins with
 Outputs = list[float]
 
 
@@ -234,7 +235,7 @@ def play_missing(study: OutputStudy, given: argparse.Namespace, where: Path, say
         what = f"{tuner}, {name}, seed {seed}"
         try:
             if tuner not in warm:
-                run(study, tuner, name, seed, QUICK)  # imports and compilation are not counted
+                run(study, tuner, name, seed, WARM)  # imports and compilation are not counted
                 warm.add(tuner)
             line = run(study, tuner, name, seed, evaluations)
         except DataMissing as error:
