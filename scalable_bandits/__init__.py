@@ -48,6 +48,9 @@ from scalable_bandits.priors import Prior as Prior
 from scalable_bandits.priors import prior_from_panel as prior_from_panel
 from scalable_bandits.runs.maximize import maximize as maximize
 from scalable_bandits.runs.maximize import minimize as minimize
+from scalable_bandits.runs.replay import LoggedRounds as LoggedRounds
+from scalable_bandits.runs.replay import Replay as Replay
+from scalable_bandits.runs.replay import replay as replay
 from scalable_bandits.runs.result import Measured as Measured
 from scalable_bandits.runs.result import TuningResult as TuningResult
 from scalable_bandits.runs.screen import screen as screen
