@@ -1,6 +1,8 @@
-"""Build a wheel and a source archive, look into both, and play ten rounds with each in an environment of its own.
+"""Build a wheel and a source archive, look into both, and play ten rounds in an environment of the wheel alone.
 
-python .ci/release.py FOLDER        the archives and the environments are put there
+What the source archive installs is what the wheel installs, byte for byte.
+
+python .ci/release.py FOLDER        the archives, the environment and what the source archive installs are put there
 """
 
 from __future__ import annotations
@@ -58,6 +60,17 @@ def problems_of_wheel(names: Iterable[str], source: Iterable[str]) -> list[str]:
     return [f"only in one of the two archives: {name}" for name in sorted(names ^ package)]
 
 
+def differences(wheel: zipfile.ZipFile, installed: Path) -> list[str]:
+    """Return in what the files that a source archive has installed are not those of the wheel."""
+    holds = {name: wheel.read(name) for name in wheel.namelist() if not name.endswith((".dist-info/RECORD", "/"))}
+    found = {
+        str(path.relative_to(installed)): path.read_bytes() for path in installed.rglob("*") if path.is_file()
+    }  # and what pip writes: which command, by whom, from where
+    packed = {name for name in found if name.startswith(f"{NAME}/")}
+    missing = sorted(name for name in holds if found.get(name) != holds[name])
+    return [f"differs once installed from source: {name}" for name in [*missing, *sorted(packed - holds.keys())]]
+
+
 def call(*command: str | Path) -> str:
     """Run a program outside of the repository, without paths into it, and return what it prints."""
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
@@ -73,6 +86,7 @@ def environment_of(folder: Path) -> Path:
 
 def play(python: Path) -> None:
     """Play with what is installed, by import and by the command."""
+    os.environ["NUMBA_OPT"] = "0"  # nothing compiled elsewhere serves here, and there is little to play
     print(call(python, "-I", "-c", PLAY))
     call(python.parent / "scalable-bandits", "show", "srinivas2010-synthetic")
 
@@ -88,18 +102,17 @@ def main(folder: Path) -> None:
     if problems:
         sys.exit("\n".join(problems))
 
-    python = environment_of(folder / "from-wheel")
-    call(python, "-m", "pip", "install", "--quiet", wheel)
+    python = environment_of(folder / "from-wheel")  # --no-compile: all that is imported here is little of all modules
+    call(python, "-m", "pip", "install", "--quiet", "--no-compile", wheel)
     call(python, "-m", "pip", "check")
     call(python, "-c", METADATA)
     play(python)
 
-    # What the wheel asked for serves the source archive too: the same requirements, and nothing else.
-    other = environment_of(folder / "from-source")
-    call(other, "-m", "pip", "install", "--quiet", "--no-deps", archive)
-    where = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    Path(call(other, "-c", where), "requirements.pth").write_text(call(python, "-c", where) + "\n")
-    play(other)
+    other = folder / "from-source"
+    call(python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile", "--target", other, archive)
+    problems = differences(zipfile.ZipFile(wheel), other)
+    if problems:
+        sys.exit("\n".join(problems))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import importlib.util
 import re
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,22 @@ def test_faults_of_archives_are_found(release):
     assert release.problems_of_wheel(wheel, source) == []
     for name in ("scalable_bandits/py.typed", "tests/a.py"):
         assert release.problems_of_wheel(wheel ^ {name}, source) == [f"only in one of the two archives: {name}"]
+
+
+def test_what_the_source_archive_installs_is_compared(release, tmp_path):
+    """Byte for byte with the wheel; what pip writes is not compared."""
+    wheel, installed = tmp_path / "a.whl", tmp_path / "installed"
+    held = {f"{sb.__name__}/__init__.py": "1", "a.dist-info/METADATA": "2"}
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, text in {**held, "a.dist-info/RECORD": "3"}.items():
+            archive.writestr(name, text)
+    for name, text in {**held, "a.dist-info/RECORD": "4", "a.dist-info/INSTALLER": "pip"}.items():
+        (installed / name).parent.mkdir(parents=True, exist_ok=True)
+        (installed / name).write_text(text)
+    assert release.differences(zipfile.ZipFile(wheel), installed) == []
+    (installed / sb.__name__ / "other.py").write_text("")
+    (installed / "a.dist-info" / "METADATA").write_text("5")
+    (installed / sb.__name__ / "__init__.py").unlink()
+    assert [each.rpartition(" ")[2] for each in release.differences(zipfile.ZipFile(wheel), installed)] == [
+        "a.dist-info/METADATA", f"{sb.__name__}/__init__.py", f"{sb.__name__}/other.py",
+    ]  # fmt: skip
