@@ -131,8 +131,8 @@ CASES = (
 )
 QUICK = (
     Case(f"PE-GP-UCB, {PRIORS} priors", priors, "candidates", 100, 20, 1, (30,)),
-    Case("IGP-UCB, tiles", tiles, "candidates", 30_000, 20, 1, ()),
-    Case("pi-GP-UCB on a box, 4 in flight, cells", cells, "dimensions", 1, 5, 1, (), 4),
+    Case("IGP-UCB, tiles", tiles, "candidates", 30_000, 20, 0, (30_000,)),  # repeats: beside bare processes, or not
+    Case("pi-GP-UCB on a box, 4 in flight, cells", cells, "dimensions", 1, 5, 0, (1,), 4),
 )
 
 
@@ -144,7 +144,8 @@ def sharded(quick: bool) -> Iterator[Line]:
     with threadpool_limits(1, user_api="blas"), local(2) as client:
         yield from messages(client, quick)
         for case in QUICK if quick else CASES:
-            yield from _against_bare(case, client)
+            if case.repeats:
+                yield from _against_bare(case, client)
             for size in case.sizes:
                 yield from _sizes(case, size, max(10, min(case.rounds, 300)), client)
         yield from threads(quick)
