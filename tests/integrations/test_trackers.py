@@ -12,14 +12,16 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 import scalable_bandits as sb
-from scalable_bandits.integrations.mlflow import MLflowCallback
 from scalable_bandits.integrations.tensorboard import TensorBoardCallback
-from scalable_bandits.integrations.wandb import WandbCallback
+
+if TYPE_CHECKING:  # two seconds of every process of a run of all tests; imported where they are used
+    from scalable_bandits.integrations.mlflow import MLflowCallback
+    from scalable_bandits.integrations.wandb import WandbCallback
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*noload:sqlalchemy.exc.SADeprecationWarning"),  # MLflow's tables
@@ -60,6 +62,8 @@ class MLflow:
         self.uri = f"sqlite:///{folder}/mlflow.db"
 
     def callback(self, **arguments: Any) -> MLflowCallback:
+        from scalable_bandits.integrations.mlflow import MLflowCallback
+
         return MLflowCallback("tuning", tracking_uri=self.uri, **arguments)
 
     def logged(self) -> Logged:
@@ -96,6 +100,8 @@ class Wandb:
         self.folder = folder
 
     def callback(self, **arguments: Any) -> WandbCallback:
+        from scalable_bandits.integrations.wandb import WandbCallback
+
         return WandbCallback("tuning", mode="offline", dir=str(self.folder), settings={"silent": True}, **arguments)
 
     def logged(self) -> Logged:
@@ -331,6 +337,8 @@ def test_inside_a_run_of_the_users(tmp_path: Path) -> None:
     """MLflow's active run is the parent of the tuning's, and stays active."""
     import mlflow
 
+    from scalable_bandits.integrations.mlflow import MLflowCallback
+
     mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
     try:
         with mlflow.start_run() as outer:
@@ -346,6 +354,9 @@ def test_inside_a_run_of_the_users(tmp_path: Path) -> None:
 
 
 def test_bad_arguments() -> None:
+    from scalable_bandits.integrations.mlflow import MLflowCallback
+    from scalable_bandits.integrations.wandb import WandbCallback
+
     for arguments in ({"experiment": 3}, {"metric": ""}, {"tags": "x"}):
         with pytest.raises((ValueError, TypeError), match=f"^{next(iter(arguments))}: got"):
             MLflowCallback(**arguments)
