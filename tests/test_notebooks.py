@@ -57,11 +57,33 @@ def test_differences_are_named():
     assert [*notebooks.differences(drawn, v4.new_notebook(cells=[v4.new_code_cell("play()")]))] != []
 
 
-@pytest.mark.slow
+LARGE = {"5_scaling_on_dask": {"horizon=100_000,": "horizon=1_000,", "horizon=1000)": "horizon=100)"}}
+
+
 @pytest.mark.filterwarnings("default")
-@pytest.mark.parametrize("name", notebooks.NAMES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.long if name in LARGE else pytest.mark.slow) for name in notebooks.NAMES],
+)
 def test_executed_again(name):
     """It runs from an empty folder, warns of nothing, and shows what is kept: words, numbers, pictures."""
     if "sensors" in name and not HAS_DATA:
         pytest.skip("the measured temperatures are missing, and others would be shown")
     assert notebooks.check(name) == []
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("name", LARGE)
+def test_executed_at_another_size(name, monkeypatch):
+    """Minutes of play, made seconds: it runs, warns of nothing, and shows as many pictures and lines as are kept."""
+    source = notebooks.source_of(name)
+    for large, small in LARGE[name].items():
+        (cell,) = (cell for cell in source.cells if large in cell.source)
+        cell.source = cell.source.replace(large, small)
+    monkeypatch.setattr(notebooks, "source_of", lambda name: source)
+    found = notebooks.execute(name)
+    assert [*notebooks.differences(found, found)] == []
+    for before, after in zip(notebooks.kept(name).cells, found.cells, strict=True):
+        once, again = notebooks.shown(before), notebooks.shown(after)
+        assert (len(again), again.count(notebooks.PICTURE)) == (len(once), once.count(notebooks.PICTURE))

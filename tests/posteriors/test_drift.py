@@ -56,9 +56,8 @@ def test_windows_that_are_folded_do_not_drift(engine, small_tiles):
     assert max(fresh.errors(tested, gram, *fresh.tally(len(points), played, ys), lam)) < ALLOWED
 
 
-@pytest.mark.parametrize(
-    "engine", [pytest.param("dense", marks=pytest.mark.long), pytest.param("tiled", marks=pytest.mark.slow)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("engine", ["dense", "tiled"])
 def test_ten_million_rounds_do_not_drift(engine):
     assert max(drift(20, 1e-8, 10_000_000 if engine == "dense" else 200_000, engine)) < ALLOWED
 
