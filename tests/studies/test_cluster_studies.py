@@ -44,7 +44,7 @@ def built(folder):
 
 class TestSameNumbers:
     @pytest.mark.slow
-    @pytest.mark.parametrize("on", ["client of 2", "local:4"])
+    @pytest.mark.parametrize("on", ["client of 2", "local:1"])
     def test_wherever_it_runs(self, on, client, tmp_path):
         same(toy().run(on=client if on == "client of 2" else on, store=tmp_path / "study"))
 
