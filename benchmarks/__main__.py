@@ -4,8 +4,8 @@
 of which takes as long again or longer, and ``boxes``, in which whole runs of other packages take hours), ``--quick`` at
 a size that only shows that they run, and names choose some of them; ``two`` and ``six`` are the whole runs of
 ``boxes``, whose functions ``--seeds`` chooses. ``python -m benchmarks tuners``, ``search``, ``in_flight``,
-``discrete``, ``pools``, ``constrained``, ``biobjective`` and ``safety`` are commands of their own (``--help`` says
-more).
+``discrete``, ``pools``, ``constrained``, ``biobjective``, ``safety`` and ``contextual`` are commands of their own
+(``--help`` says more).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 import scalable_bandits as sb
-from benchmarks import discrete, in_flight, measure, safety, search, stores
+from benchmarks import contextual, discrete, in_flight, measure, safety, search, stores
 from benchmarks.approximate import approximate
 from benchmarks.biobjective import command as biobjective
 from benchmarks.boxes import boxes, six, two
@@ -281,6 +281,8 @@ def main() -> None:
         sys.exit(biobjective.main(sys.argv[2:]))
     if sys.argv[1:2] == ["safety"]:
         sys.exit(safety.main(sys.argv[2:]))
+    if sys.argv[1:2] == ["contextual"]:
+        sys.exit(contextual.main(sys.argv[2:]))
     if sys.argv[1:2] == ["discrete"]:
         sys.exit(discrete.main(sys.argv[2:]))
     if sys.argv[1:2] == ["in_flight"]:

@@ -107,6 +107,13 @@ CALLS = {
     "DriftingFunction.sparse": (sb.DriftingFunction.sparse, {**POLICY, "knots": [1, 5]}, ()),
     "AutoregressiveProcess": (sb.AutoregressiveProcess, {"space": GRID, "kernel": DRIFTING}, ()),
     "SensorPanel": (sb.SensorPanel, {"readings": np.zeros((3, 2))}, ()),
+    "ContextualEnvironment": (
+        sb.ContextualEnvironment, {"environment": TABLE, "dimensions": [0], "contexts": [0.5, 1.0]}, ()
+    ),
+    "LoggedRounds": (sb.LoggedRounds, {
+        "choices": [[0.0]], "rewards": [1.0], "contexts": {0: [0.0]}, "available": [[0]], "propensities": [1.0]
+    }, ()),
+    "replay": (sb.replay, {"policy": fresh(), "log": sb.LoggedRounds([[0.0]], [1.0])}, ()),
     "MovingSearchSpace": (sb.MovingSearchSpace, {"environment": TABLE, "available": np.ones((2, 5), bool)}, ()),
     "Environment.optimum": (TABLE.optimum, {"t": 1, "available": None}, ("t",)),
     "Environment.mean": (TABLE.mean, {"x": [0.0]}, ()),

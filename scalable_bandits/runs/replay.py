@@ -224,7 +224,8 @@ def _offers(policy: Policy, log: LoggedRounds) -> Offers:
     except ValueError as error:
         checks.refuse("log.choices", log.choices, f"points of the policy's space ({error})")
     rows = list(zip(*map(list, log.contexts.values()), strict=True))
-    numbers, masks, known = np.empty(len(log), dtype=np.int64), [], dict[Any, int]()
+    numbers, known = np.empty(len(log), dtype=np.int64), dict[Any, int]()
+    masks: list[NDArray[np.bool_]] = []
     for i in range(len(log)):
         row = rows[i] if rows else ()
         try:

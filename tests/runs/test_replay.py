@@ -192,9 +192,12 @@ def test_uniform_logs_are_not_refused() -> None:
         sb.replay(sb.RandomSearch(sb.Arms(50)), sb.LoggedRounds([s[0] for s in sets], np.zeros(60), available=sets))
 
 
-@pytest.mark.parametrize("kind", ["all records", "in each context", "over contexts", "over lists"])
+@pytest.mark.parametrize("kind", ["all records", "in each context", "over contexts", "over lists", "in each list"])
 def test_logs_that_were_not_uniform_are_refused(kind: str) -> None:
-    """Counts that are plainly wrong for candidates, in one context only, for an action, for an arm of many lists."""
+    """Counts that are plainly wrong: of candidates, in a context, of an action, of an arm in many lists, in each list.
+
+    In each list, the arm that one list prefers is avoided in the other one: all arms are as frequent as they should be.
+    """
     rng = np.random.default_rng(0)
     space: Any = SPACE
     given: dict[str, Any] = {}
@@ -211,6 +214,12 @@ def test_logs_that_were_not_uniform_are_refused(kind: str) -> None:
         actions = np.where(rng.random(500) < 0.5, 0, rng.integers(4, size=500))
         choices = np.stack([np.arange(500), actions], axis=1).astype(float)
         given = {"contexts": {0: choices[:, 0]}}
+    elif kind == "in each list":
+        space, which = sb.Arms(5), rng.integers(2, size=2000)
+        shares = [[0.4, 0.1, 0.25, 0.25], [0.1, 0.4, 0.25, 0.25]]
+        sets = [np.array([[0, 1, 2, 3], [0, 1, 2, 4]][i]) for i in which]
+        choices = [int(rng.choice(s, p=shares[i])) for i, s in zip(which, sets, strict=True)]
+        given = {"available": sets}
     else:
         space = sb.Arms(40)
         sets = [np.append(0, rng.choice(np.arange(1, 40), size=3, replace=False)) for _ in range(400)]
