@@ -73,6 +73,7 @@ class AdditivePolicy(GaussianProcessPolicy):
     """
 
     continuous: ClassVar[bool] = True
+    _takes_contexts: ClassVar[bool] = False
     sharded: ClassVar[bool] = False
     _assumes_draws: ClassVar[bool] = False
 

@@ -155,6 +155,7 @@ class Policy(AbstractContextManager[Any]):
     sharded: ClassVar[bool] = False
     pools: ClassVar[bool] = False
     _repeats: ClassVar[bool] = False  # whether a candidate of a pool may be chosen again, unless the pool says
+    _takes_contexts: ClassVar[bool] = True  # where points have no numbers
 
     space: Space = attrs.field(kw_only=False, validator=checks.instance_of(Space, "a space: Box, Grid, Points or Arms"))
     noise: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive)
@@ -181,6 +182,8 @@ class Policy(AbstractContextManager[Any]):
     _batch_size: int = attrs.field(default=1, init=False, repr=False, on_setattr=_UNCHECKED)
     # Candidates of a pool among which the present `ask` chooses; None for all.
     _available: Available | None = attrs.field(default=None, init=False, repr=False, on_setattr=_UNCHECKED)
+    # Coordinates (d,) that the present `ask`, or `best`, fixes where points have no numbers, NaN where one is free.
+    _fixed: Floats | None = attrs.field(default=None, init=False, repr=False, on_setattr=_UNCHECKED)
     # Whether the point that `learn` gets was asked for; and the values (J,) of its further outputs.
     _asked: bool = attrs.field(default=True, init=False, repr=False, on_setattr=_UNCHECKED)
     _beside: Floats | None = attrs.field(default=None, init=False, repr=False, on_setattr=_UNCHECKED)
@@ -338,7 +341,7 @@ class Policy(AbstractContextManager[Any]):
 
     def ask(
         self, n: int | None = None, *, available: ArrayLike | Available | None = None,
-        context: Mapping[int, float] | None = None,
+        context: Mapping[Any, Any] | None = None,
     ) -> Any:  # fmt: skip
         """Choose the next point, or the next `n` points, which stay pending until told.
 
@@ -350,8 +353,9 @@ class Policy(AbstractContextManager[Any]):
             Candidates X_t that may be chosen: a mask (size,) or their numbers; for a `Pool` a function that returns a
             mask (k,) of some candidates, given their numbers (k,), which may be called in other processes.
         context
-            Fixed coordinates of this round by dimension, counted from 0: ``{1: 0.5}`` chooses among the candidates
-            whose second coordinate is 0.5 (contextual bandits, Krause & Ong 2011). For grids and points.
+            Fixed coordinates of this round by dimension, counted from 0: ``{1: 0.5}`` chooses among the points whose
+            second coordinate is 0.5 (contextual bandits, Krause & Ong 2011); on spaces of named parameters by name:
+            ``{"load": 0.7}``. A pool has `available` instead.
 
         Returns
         -------
@@ -361,10 +365,12 @@ class Policy(AbstractContextManager[Any]):
         Raises
         ------
         ValueError
-            If n < 1, or no candidate is available or has the context; the policy is unchanged then.
+            If n < 1, no candidate is available or has the context, or the space or the policy has no contexts; the
+            policy is unchanged then.
         """
         count = 1 if n is None else checks.integer("n", n, 1)
         with self._lock:
+            self._fixed = self._checked_context(context)
             self._available = available if self.space.scanned and callable(available) else None
             allowed = self.domain.allowed(None if self._available else available, context)  # type: ignore[arg-type]
             domain, pending, asked, self._batch_size = self.domain, self._pending, [], count
@@ -373,7 +379,8 @@ class Policy(AbstractContextManager[Any]):
                 if self._available is not None and self._pending.reissue:
                     asked_again = self._available_of_visited(self._available)
                 for _ in range(count):
-                    chosen = self._pending.next_reissue(asked_again) if self._pending.reissue else None
+                    again = self._pending.reissue and self._fixed is None
+                    chosen = self._pending.next_reissue(asked_again) if again else None
                     if chosen is None:
                         chosen = self.propose(allowed)
                         self._pending = self._pending.added(chosen)
@@ -388,10 +395,21 @@ class Policy(AbstractContextManager[Any]):
                     self._replace_domain(domain)
                 raise
             finally:
-                self._available = None
+                self._available = self._fixed = None
             if n is None:
                 return self.domain.value(asked[0])
             return self.space.gather(self.domain.values(asked))
+
+    def _checked_context(self, context: Mapping[Any, Any] | None) -> Floats | None:
+        """Return the coordinates (d,) that a context fixes where points have no numbers; ValueError if it cannot be."""
+        if context is not None and self.space.scanned:
+            checks.refuse("context", context, "None on a pool: available= chooses among its candidates")
+        if context is not None and self.domain.by_visit and not self._takes_contexts:
+            allowed = (
+                f"None for {type(self).__name__} where candidates are not enumerated; on a Grid of fewer it is taken"
+            )
+            checks.refuse("context", context, allowed)
+        return self.domain.fixed(context)
 
     def propose(self, allowed: Mask | None = None) -> int:
         """Return the number of the next point, from a mask (size,) or all; simulations call it instead of `ask`."""
@@ -437,7 +455,7 @@ class Policy(AbstractContextManager[Any]):
         while number in excluded:  # of a whole box, where no mask leaves it out
             if not left:  # a box of named parameters may have few points
                 raise AllFailed(f"ask: the evaluation of each of {MOST_DRAWS} random settings has failed")
-            number, left = self._number(domain.draw_uniform(rng, allowed)), left - 1
+            number, left = self._number(domain.draw_uniform(rng, allowed, self._fixed)), left - 1
         return number
 
     def tell(self, x: ArrayLike, y: ArrayLike | Told, *, noise: ArrayLike | None = None) -> None:
@@ -598,11 +616,41 @@ class Policy(AbstractContextManager[Any]):
         """Turn values (...,) in units of y into those that the model has, where larger is better; or back."""
         return 0.0 - values if self.minimize else values  # 0 stays 0, not -0
 
-    def best(self) -> Best:
-        """Return the recommendation after the observations so far."""
+    def best(self, *, context: Mapping[Any, Any] | None = None) -> Best:
+        """Return the recommendation after the observations so far.
+
+        Parameters
+        ----------
+        context
+            Fixed coordinates, as in `ask`: the point of best posterior mean that has them is recommended, whether it
+            was measured or not.
+
+        Raises
+        ------
+        ValueError
+            If no point has the context, or the space or the policy has no contexts.
+        """
         with self._lock:
-            found = self.recommend()
+            found = self.recommend() if context is None else self._recommend_in(context)
         return found._replace(mean=self._oriented(found.mean))
+
+    def _recommend_in(self, context: Mapping[Any, Any]) -> Best:
+        """Return the recommendation in a context, with its oriented mean."""
+        if self.outputs is not None:
+            checks.refuse("context", context, "None for a policy of several outputs")
+        fixed, allowed = self._checked_context(context), self.domain.allowed(None, context)
+        found = self._largest_mean(allowed, fixed)
+        point = found if isinstance(found, np.ndarray) else self.domain.points([found])[0]
+        mean, variance = self.moments(point[None])
+        return Best(self.space.argument(point), float(mean[0]), float(np.sqrt(variance[0])))
+
+    def _largest_mean(self, allowed: Mask | None, fixed: Floats | None) -> int | Floats:
+        """Return the candidate of a mask (size,), or the point (d,) with fixed coordinates, of largest mean."""
+        if allowed is None:
+            checks.refuse("context", "one where candidates are not enumerated", f"None for {type(self).__name__}")
+        numbers = np.flatnonzero(allowed)
+        means = self._means(self.domain.points(numbers))
+        return int(numbers[np.argmax(np.where(np.isnan(means), -np.inf, means))])
 
     def posterior(self, x: ArrayLike) -> tuple[Any, Any]:
         """Return posterior mean and standard deviation of f at x; before the first `tell`, those of the prior.

@@ -17,7 +17,9 @@ FIRST = 10  # number of first points
 DRAWN = 128  # number of Sobol points among which those of a space of named parameters are
 
 
-def first_point(domain: Domain, position: int, free: Mask, seed: int) -> int | Floats | None:
+def first_point(
+    domain: Domain, position: int, free: Mask, seed: int, context: Floats | None = None
+) -> int | Floats | None:  # fmt: skip
     """Return a first point: a candidate's number, or a point (d,) of a whole box; None if there are no more.
 
     Parameters
@@ -31,11 +33,13 @@ def first_point(domain: Domain, position: int, free: Mask, seed: int) -> int | F
         fail. On a whole box points without a number may be chosen too.
     seed
         Seed of the sequence.
+    context
+        Coordinates (d,) that are fixed on a whole box, NaN where one is free; None if all are.
     """
     if position >= FIRST:
         return None
     if domain.by_visit:
-        points = _first_points(domain, seed)
+        points = _first_points(domain, seed, context)
         numbers = domain.find(points)
         new = (numbers < 0) | np.append(free, True)[numbers]
         return points[np.argmax(new)] if new.any() else None
@@ -53,15 +57,15 @@ def first_point(domain: Domain, position: int, free: Mask, seed: int) -> int | F
     return int(numbers[np.argmin(((scaled - target) ** 2).sum(axis=1))])
 
 
-def _first_points(domain: Domain, seed: int) -> Floats:
-    """Return the first points (k, d) of a whole box."""
+def _first_points(domain: Domain, seed: int, context: Floats | None) -> Floats:
+    """Return the first points (k, d) of a whole box, in a context (d,)."""
     space = domain.space
     if space.lattice is not None:
-        return space.spread(_sobol(space.dimension, FIRST, seed))
+        return space.within(space.spread(_sobol(space.dimension, FIRST, seed)), context)
     if not isinstance(space, SearchSpace):
         low, high = np.array(space.box).T
-        return np.clip(low + _sobol(len(low), FIRST, seed) * (high - low), low, high)
-    points = space.spread(_sobol(space.dimension, DRAWN, seed))
+        return space.within(np.clip(low + _sobol(len(low), FIRST, seed) * (high - low), low, high), context)
+    points = space.within(space.spread(_sobol(space.dimension, DRAWN, seed)), context)
     points = points[np.sort(np.unique(points, axis=0, return_index=True)[1])]
     return points[space.first_fulfilled(points, FIRST)]
 

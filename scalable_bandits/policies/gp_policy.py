@@ -395,7 +395,7 @@ class GaussianProcessPolicy(Policy):
     def choose(self, allowed: Mask | None = None) -> int | Floats:
         if self.kernel is None:
             first, allowed = self._worth_measuring(allowed)
-            if first is None and allowed is None:
+            if first is None and allowed is None and self._fixed is None:
                 first = self._refinement()
             if first is not None:
                 return first
@@ -406,7 +406,9 @@ class GaussianProcessPolicy(Policy):
         """Return the query for the next point, which will be measured."""
         pending, failed = self._pending.numbers, self._pending.excluded
         key, batch = (self.seed, self.round), self._batch_size
-        return Query(self._salt, key, allowed, pending, draws, True, failed, batch, self._available)
+        return Query(
+            self._salt, key, allowed, pending, draws, True, failed, batch, self._available, fixed=self._fixed
+        )  # fmt: skip
 
     def _refinement(self) -> Floats | None:
         """Return the next point (d,) of a search around the best one, of a policy that has such a search; else None."""
@@ -421,7 +423,7 @@ class GaussianProcessPolicy(Policy):
         if self.space.scanned and len(self.model.ys) < FIRST:  # whatever is pending: nothing could be learned yet
             return self._random_candidate(np.flatnonzero(~free)), None
         asked = self.model.asked(pending) + self.rounds - len(self.model.ys)
-        first = None if self.space.scanned else first_point(self.domain, asked, free, self.seed)
+        first = None if self.space.scanned else first_point(self.domain, asked, free, self.seed, self._fixed)
         if first is None and len(settled := self.model.settled(pending)):
             others = self.domain.without(settled, allowed)  # None on a whole box, whose search leaves them out
             allowed = others if others is not None and others.any() else allowed
@@ -509,6 +511,10 @@ class GaussianProcessPolicy(Policy):
         else:
             x, (mean, variance) = self.domain.value(found), self.model.engine.at(np.array([found]))
         return Best(x, float(mean[0]), float(np.sqrt(variance[0])))
+
+    def _largest_mean(self, allowed: Mask | None, fixed: Floats | None) -> int | Floats:
+        query = Query(self._salt, (self.seed, self.round), allowed, fixed=fixed)
+        return self.model.argmax(MEAN, query)[0]
 
     # ---- state
 

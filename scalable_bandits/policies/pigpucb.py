@@ -113,6 +113,7 @@ class PiGPUCB(Policy):
         ),
     )  # fmt: skip
     continuous: ClassVar[bool] = True
+    _takes_contexts: ClassVar[bool] = False
     sharded: ClassVar[bool] = True
 
     kernel: Kernel = attrs.field(kw_only=False, validator=checks.instance_of(Kernel, "a kernel, such as RBF(0.2)"))

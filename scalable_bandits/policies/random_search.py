@@ -50,7 +50,7 @@ class RandomSearch(Policy):
             return self._random_candidate(
                 np.append(self._observed.collapsed()[0], self._pending.numbers).astype(np.int64)
             )
-        return self.domain.draw_uniform(generator(self.seed, "draws", self.round), allowed)
+        return self.domain.draw_uniform(generator(self.seed, "draws", self.round), allowed, self._fixed)
 
     def _play(self, table: Floats, noise: Floats, available: AvailabilitySets = EVERYTHING) -> Columns | None:
         own = type(self).choose is RandomSearch.choose and type(self).learn is RandomSearch.learn

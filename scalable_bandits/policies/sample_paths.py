@@ -185,5 +185,5 @@ class SamplePathPolicy(GaussianProcessPolicy):
         near = np.concatenate([self.model.queried.nonzero()[0], np.array(self._pending.numbers, dtype=np.int64)])
         search = self.model.search
         assert isinstance(search, BoxSearch)
-        top = search.top_of_path(self.model, path, near, (self.seed, self.round), allowed)
+        top = search.top_of_path(self.model, path, near, (self.seed, self.round), allowed, self._fixed)
         return top.x, top.value

@@ -212,9 +212,48 @@ class Space(Specification):
             checks.refuse("space", self, "a box, a grid or a search space, whose coordinates can be chosen one by one")
         return np.asarray(self.box[:, 0] + uniform * (self.box[:, 1] - self.box[:, 0]))
 
-    def draw(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw points (count, d) uniformly on the axes' scales; ValueError as of `spread`."""
-        return self.spread(rng.random((count, self.dimension)))
+    def draw(self, count: int, rng: np.random.Generator, context: Floats | None = None) -> Floats:
+        """Draw points (count, d) in a context (d,) uniformly on the axes' scales; ValueError as of `spread`."""
+        return self.within(self.spread(rng.random((count, self.dimension))), context)
+
+    def context(self, given: Mapping[Any, Any]) -> Floats:
+        """Return fixed coordinates (d,), NaN where a coordinate is free, of a context.
+
+        Parameters
+        ----------
+        given
+            Coordinates by dimension, counted from 0; of named spaces values by the name of the parameter.
+
+        Raises
+        ------
+        ValueError
+            If a dimension, a parameter or a value does not exist, or none is free.
+        """
+        if not isinstance(given, Mapping) or not given:
+            allowed = "coordinates by dimension, such as {0: 0.5}, or values by the name of the parameter"
+            checks.refuse("context", given, allowed)
+        found = np.full(self.dimension, np.nan)
+        for key, value in given.items():
+            place, number = self._fixed(key, value)
+            found[place] = number
+        if not np.isnan(found).any():
+            checks.refuse("context", dict(given), "fewer coordinates, so that one can be chosen")
+        return found
+
+    def _fixed(self, key: Any, value: Any) -> tuple[int, float]:
+        """Return number and coordinate of a dimension that a context fixes."""
+        dimension = checks.integer("context", key, 0)
+        if dimension >= self.dimension:
+            checks.refuse("context", f"dimension {dimension}", f"dimensions from 0 to {self.dimension - 1}")
+        number = float(checks.finite("context", value, ndim=0))
+        low, high = self.ends[dimension].tolist()  # type: ignore[index]  # spaces without coordinates have no contexts
+        if not low <= number <= high:
+            checks.refuse(f"context[{key!r}]", value, f"a number from {low:.6g} to {high:.6g}")
+        return dimension, number
+
+    def within(self, points: Floats, context: Floats | None) -> Floats:
+        """Return points (k, d) with the coordinates that a context (d,) fixes."""
+        return points if context is None else np.where(np.isnan(context), points, context)
 
     def active(self, points: Floats) -> NDArray[np.bool_]:
         """Return the mask (k, d) of the parameters that exist at points (k, d)."""

@@ -8,7 +8,7 @@ points asked for or told, in this order.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -97,7 +97,8 @@ class Domain:
         """Return the mask (size,) of the candidates that may be chosen, or None for all; arguments as in `ask`."""
         if context is not None:
             if self.space.finite is None:
-                _refuse_context(context)
+                allowed = "None with candidates= of a box; policies that play the whole of it take contexts"
+                checks.refuse("context", context, allowed)
             matching = self.finite.matching(context)
             available = matching if available is None else availability(available, self.size) & matching
         if available is None and self.size == self.choosable:
@@ -131,8 +132,17 @@ class Domain:
         """Return the domain in which points (k, d) have the numbers (k,) of an earlier process."""
         return self
 
-    def draw_uniform(self, rng: np.random.Generator, allowed: Mask | None) -> int | Floats:
-        """Draw a candidate's number, or a point (d,) of a whole box, uniformly from a mask (size,) or from all."""
+    def fixed(self, context: Mapping[Any, Any] | None) -> Floats | None:
+        """Return the coordinates (d,) that a context fixes, NaN where one is free; None if a mask says it (`allowed`).
+
+        ValueError for a context that the space does not have.
+        """
+        return None
+
+    def draw_uniform(
+        self, rng: np.random.Generator, allowed: Mask | None, fixed: Floats | None = None
+    ) -> int | Floats:  # fmt: skip
+        """Draw a candidate's number, or a point (d,) of a whole box in a context, uniformly from a mask or from all."""
         return int(rng.integers(self.choosable) if allowed is None else rng.choice(np.flatnonzero(allowed)))
 
 
@@ -208,8 +218,6 @@ class VisitedDomain(Domain):
         return self.points(candidates)
 
     def allowed(self, available: ArrayLike | None, context: Mapping[int, float] | None = None) -> None:
-        if context is not None:
-            _refuse_context(context)
         if available is not None:
             allowed = "None on a whole box, and on a grid that is not enumerated; candidates= chooses from a finite set"
             if self.space.scanned:
@@ -258,16 +266,14 @@ class VisitedDomain(Domain):
     def sample(self, seed: int) -> Floats:
         return self.space.sample(seed)
 
-    def draw_uniform(self, rng: np.random.Generator, allowed: Mask | None) -> Floats:
-        return self.space.draw(1, rng)[0]
+    def fixed(self, context: Mapping[Any, Any] | None) -> Floats | None:
+        return None if context is None else self.space.context(context)
+
+    def draw_uniform(self, rng: np.random.Generator, allowed: Mask | None, fixed: Floats | None = None) -> Floats:
+        return self.space.draw(1, rng, fixed)[0]
 
 
 NumberedPoints = FiniteSpace | VisitedDomain
-
-
-def _refuse_context(context: Mapping[int, float]) -> NoReturn:
-    allowed = "none on a box, a pool, or a grid that is not enumerated; use a Grid of fewer candidates"
-    checks.refuse("context", context, allowed)
 
 
 def numbers_all(space: Space, most: int) -> bool:

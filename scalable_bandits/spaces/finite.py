@@ -168,6 +168,15 @@ class Grid(FiniteSpace):
         nearest, on_grid = self._nearest(points)
         return np.where(on_grid, nearest, -1)
 
+    def _fixed(self, key: Any, value: Any) -> tuple[int, float]:
+        dimension, number = super()._fixed(key, value)
+        point = self.box[:, 0].copy()
+        point[dimension] = number
+        steps = self.steps(point[None])
+        if (steps < 0).any():
+            checks.refuse(f"context[{key!r}]", value, f"a coordinate of the grid, of {self.sides[dimension]:,}")
+        return dimension, float(self.at(steps)[0, dimension])
+
     def _nearest(self, points: Floats) -> tuple[Indices, NDArray[np.bool_]]:
         """Return the nearest numbers of steps (k, d) to points (k, d), and which coordinates are the grid's."""
         low, distance, last = _frame(self.bounds, self.sides)

@@ -178,6 +178,17 @@ class NamedSpace(Space):
                 checks.refuse(f"x[{name!r}]", setting[name], f"no value, since it exists only where {kind.condition}")
         return point
 
+    def _fixed(self, key: Any, value: Any) -> tuple[int, float]:
+        if key not in self._places:
+            checks.refuse("context", key, f"names of parameters; {nearest(str(key), self.names)}")
+        place = self._places[key]
+        if place in self._conditions:
+            checks.refuse("context", key, "a parameter without a `when`, which exists in every setting")
+        return place, self.kinds[place].number(f"context[{key!r}]", value)
+
+    def within(self, points: Floats, context: Floats | None) -> Floats:
+        return points if context is None else self._canonical(super().within(points, context))
+
     def _canonical(self, points: Floats) -> Floats:
         exist = self.active(points)
         return (points if exist.all() else np.where(exist, points, self._first)) + 0.0

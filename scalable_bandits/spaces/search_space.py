@@ -136,7 +136,9 @@ class SearchSpace(NamedSpace):
         columns = [kind.spread(column) for kind, column in zip(self.kinds, uniform.T, strict=True)]
         return self._canonical(np.column_stack(columns))
 
-    def draw(self, count: int, rng: np.random.Generator, least: int | None = None) -> Floats:
+    def draw(
+        self, count: int, rng: np.random.Generator, context: Floats | None = None, least: int | None = None
+    ) -> Floats:  # fmt: skip
         """Draw points uniformly on the parameters' scales, all with `where` true.
 
         Parameters
@@ -145,6 +147,8 @@ class SearchSpace(NamedSpace):
             Number of points.
         rng
             Generator of random numbers.
+        context
+            Numbers (p,) that parameters have, NaN where they are free; None if all are.
         least
             Number of points that will do where few settings fulfil `where`; `count` if not given.
 
@@ -162,7 +166,7 @@ class SearchSpace(NamedSpace):
         most, size, drawn, found = max(MOST_DRAWS, 100 * count), max(count, 8), 0, 0
         kept: list[Floats] = []
         while drawn < most and found < count and not (least <= found and drawn >= ENOUGH_DRAWS * count):
-            points = self.spread(rng.random((size, self.dimension)))
+            points = self.within(self.spread(rng.random((size, self.dimension))), context)
             kept.append(points[self.first_fulfilled(points, count - found)])
             drawn, found = drawn + size, found + len(kept[-1])
             size = min(2 * size, most - drawn)

@@ -254,7 +254,7 @@ def test_a_context_is_an_availability_set(name, space):
         ("grid", [0.5], "allowed: coordinates by dimension"),
         ("points", {0: 0.5}, "allowed: coordinates that a candidate of the space has"),
         ("arms", {0: 1}, "allowed: none on arms"),
-        ("box", {0: 0.5}, "allowed: none on a box"),
+        ("box", {0: 0.5}, "allowed: None with candidates= of a box"),
     ],
 )
 def test_a_context_that_nothing_has_is_refused(space, context, message):

@@ -68,8 +68,9 @@ def test_a_whole_box_is_not_restricted():
     assert box.choosable == 0
     with pytest.raises(ValueError, match=r"available: got .* allowed: None on a whole box"):
         box.allowed([0])
-    with pytest.raises(ValueError, match="context: got"):
-        box.allowed(None, {0: 0.5})
+    assert box.allowed(None, {0: 0.5}) is None  # no mask says it, but coordinates that are fixed
+    np.testing.assert_array_equal(box.fixed({0: 0.5}), [0.5, np.nan])
+    assert domains()["grid"].fixed({0: 0.5}) is None
 
 
 def test_numbers_of_an_earlier_process():

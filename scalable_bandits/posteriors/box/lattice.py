@@ -14,6 +14,7 @@ import numpy as np
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.box.maximization import Top
 from scalable_bandits.posteriors.box.settings import EFFORT, Effort, Search
+from scalable_bandits.posteriors.box.slice import OnCube
 from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Domain, Grid, Indices, Integer, Mask, SearchSpace
@@ -41,6 +42,7 @@ class GridPoints:
 def top_of_grid(
     surface: SearchSurface, index: SmoothIndex, grid: Grid, near: Floats, key: tuple[int, int], scan: int,
     allowed: Mask | None = None, without: Floats | None = None, effort: Effort | None = None,
+    fixed: Floats | None = None,
 ) -> Top:  # fmt: skip
     """Find the candidate of largest index.
 
@@ -64,14 +66,19 @@ def top_of_grid(
         Candidates (k, d) that are not chosen unless the search finds no other.
     effort
         Number and precision of the climbs; None: those for an index, fewer where points have many neighbours.
+    fixed
+        Coordinates (d,) of the candidates to choose from, NaN where one is free; None if all are.
     """
     steps = None if without is None else grid.steps(without).astype(np.float64)
-    search = _GridSearch(surface, index, grid, allowed, generator(key[0], "grid", key[1]), steps)
+    held = None
+    if fixed is not None:
+        held = np.where(np.isnan(fixed), np.nan, grid.steps(grid.within(grid.box[None, :, 0], fixed))[0])
+    search = _GridSearch(surface, index, grid, allowed, generator(key[0], "grid", key[1]), steps, held)
     if effort is None:
         effort = CROWDED if MANY * search.line_points > scan else EFFORT
     top = search.run(grid.steps(near).astype(np.float64), scan, effort)
     if not top.value > -np.inf and without is not None:  # all candidates are among those
-        return top_of_grid(surface, index, grid, near, key, scan, allowed, effort=effort)
+        return top_of_grid(surface, index, grid, near, key, scan, allowed, effort=effort, fixed=fixed)
     return top._replace(x=grid.at(top.x[None].astype(np.int64))[0])
 
 
@@ -80,11 +87,11 @@ class _GridSearch(Search):
 
     def __init__(
         self, surface: SearchSurface, index: SmoothIndex, grid: Grid, allowed: Mask | None, rng: np.random.Generator,
-        without: Floats | None,
+        without: Floats | None, fixed: Floats | None,
     ):  # fmt: skip
         self._grid, self._allowed = grid, allowed
         space = SearchSpace({f"x{k}": _steps(side) for k, side in enumerate(grid.sides)})
-        super().__init__(_OnCube(surface, grid.box, space.coordinates.parameters), index, space, rng, without)
+        super().__init__(OnCube(surface, grid.box, space.coordinates.parameters), index, space, rng, without, fixed)
         sides = np.array(grid.sides)
         self._continuous = sides[self._parameters] > FEW
         self._last = np.maximum(sides[self._parameters] - 1.0, 1.0)
@@ -100,7 +107,7 @@ class _GridSearch(Search):
         if self._lines is None:
             return super().neighbours(point)
         along, steps = self._lines  # the same points, all at once
-        others = steps != point[along]
+        others = (steps != point[along]) & self.free[along]
         points = np.repeat(point[None], others.sum(), axis=0)
         points[np.arange(len(points)), along[others]] = steps[others]
         return points
@@ -139,37 +146,3 @@ def _steps(side: int) -> Integer:
 def _counts(sides: Indices) -> Indices:
     """Return the numbers of steps from 0 along each side, one side after the other."""
     return np.arange(sides.sum()) - np.repeat(sides.cumsum() - sides, sides)
-
-
-class _OnCube:
-    """Posterior at points (k, D) of the unit cube, which spans the bounds of some of the coordinates.
-
-    Parameters
-    ----------
-    surface
-        Posterior on the bounds.
-    bounds
-        Bounds (d, 2), in units of x.
-    dimensions
-        Numbers (D,) of the coordinates that the cube spans; the others are at their lower ends.
-    """
-
-    def __init__(self, surface: SearchSurface, bounds: Floats, dimensions: Indices):
-        self._surface, self._low, self._dimensions = surface, bounds[:, 0], dimensions
-        self._lengths = (bounds[:, 1] - bounds[:, 0])[dimensions]
-
-    def _at(self, u: Floats) -> Floats:
-        along = u * self._lengths  # added to in place: of thousands of points in many dimensions, memory sets the time
-        if len(self._dimensions) == len(self._low):
-            along += self._low
-            return along
-        x = np.tile(self._low, (len(u), 1))
-        x[:, self._dimensions] += along
-        return x
-
-    def predict(self, x: Floats) -> tuple[Floats, Floats]:
-        return self._surface.predict(self._at(x))
-
-    def index(self, index: SmoothIndex, x: Floats) -> tuple[Floats, Floats]:
-        found, gradient = self._surface.index(index, self._at(x))
-        return found, gradient[:, self._dimensions] * self._lengths

@@ -19,6 +19,7 @@ import numpy as np
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.box import _numba_ascent as numba_ascent
 from scalable_bandits.posteriors.box._numba_ascent import Climbers
+from scalable_bandits.posteriors.box.slice import OnCube
 from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex
 from scalable_bandits.posteriors.engine import TIE_TOLERANCE
 from scalable_bandits.randomness import generator
@@ -115,6 +116,26 @@ def maximize_over_box(
     floor = indices.max() - TIE_TOLERANCE * abs(indices.max())
     winner = int(np.flatnonzero(indices >= floor)[0])
     return Top(every[winner], float(indices[winner]), len(points) + used)
+
+
+def maximize_over_slice(
+    surface: SearchSurface, index: SmoothIndex, bounds: Floats, seed: int, near: Floats, sizes: Sizes, fixed: Floats
+) -> Top:  # fmt: skip
+    """Find the point of a box where an index is largest, of those with some coordinates.
+
+    Parameters
+    ----------
+    surface, index, bounds, seed, near, sizes
+        Parameters of `maximize_over_box`.
+    fixed
+        Coordinates (d,) of the points, NaN where one is free.
+    """
+    free = np.flatnonzero(np.isnan(fixed))
+    low, sides = bounds[free, 0], bounds[free, 1] - bounds[free, 0]
+    cut = OnCube(surface, np.where(np.isnan(fixed)[:, None], bounds, fixed[:, None]), free)
+    cube = np.tile([0.0, 1.0], (len(free), 1))
+    found = maximize_over_box(cut, index, cube, seed, (near[:, free] - low) / sides, sizes)
+    return found._replace(x=np.clip(cut.at(found.x[None])[0], *bounds.T))
 
 
 def _scan(bounds: Floats, seed: int, likely: Floats, count: int) -> Floats:

@@ -39,7 +39,7 @@ EFFORT = Effort()
 
 def top_of_settings(
     surface: SearchSurface, index: SmoothIndex, space: SearchSpace, near: Floats, key: tuple[int, int],
-    scan: int = 2048, without: Floats | None = None,
+    scan: int = 2048, without: Floats | None = None, fixed: Floats | None = None,
 ) -> Top:  # fmt: skip
     """Find the setting of largest index.
 
@@ -59,10 +59,12 @@ def top_of_settings(
         Number of random settings.
     without
         Points (k, p) of settings that are not chosen unless the search finds no other.
+    fixed
+        Numbers (p,) of the parameters, NaN where one is free; None if all are.
     """
-    top = Search(surface, index, space, generator(key[0], "settings", key[1]), without).run(near, scan)
+    top = Search(surface, index, space, generator(key[0], "settings", key[1]), without, fixed).run(near, scan)
     if not top.value > -np.inf and without is not None:  # all settings are among those
-        return top_of_settings(surface, index, space, near, key, scan)
+        return top_of_settings(surface, index, space, near, key, scan, fixed=fixed)
     return top
 
 
@@ -81,9 +83,11 @@ class Search:
 
     def __init__(
         self, surface: SearchSurface, index: SmoothIndex, space: SearchSpace, rng: np.random.Generator,
-        without: Floats | None = None,
+        without: Floats | None = None, fixed: Floats | None = None,
     ):  # fmt: skip
         self.surface, self.index, self.space, self.rng = surface, index, space, rng
+        self.fixed = fixed  # (p,), NaN where a parameter is free
+        self.free = np.ones(space.dimension, dtype=np.bool_) if fixed is None else np.isnan(fixed)
         self._without = set(() if without is None else map(np.ndarray.tobytes, without))
         self.evaluations = 0
         self._parameters, self._continuous = space.coordinates.parameters, space.coordinates.continuous
@@ -103,7 +107,7 @@ class Search:
         order = np.argsort(-values, kind="stable")[_thinned(len(values))]
         starts = order[self.first_allowed(points[order], effort.starts)]
         if not len(starts):  # `where` is true at hardly any setting
-            points = self.space.draw(1, self.rng)
+            points = self.space.draw(1, self.rng, self.fixed)
             values, starts = self._values(points), np.zeros(1, dtype=np.int64)
         ends, reached = self._climb(points[starts], values[starts], effort.gain)
         best_end = int(np.argmax(reached))
@@ -111,7 +115,8 @@ class Search:
 
     def neighbours(self, point: Floats) -> Floats:
         """Return points (k, p) that differ from a point (p,) in the value of one parameter."""
-        return self.space.neighbours(point, self.rng)
+        points = self.space.neighbours(point, self.rng)
+        return points if self.fixed is None else points[(points == self.space.within(points, self.fixed)).all(axis=1)]
 
     def joined(self, point: Floats, neighbours: Floats) -> Floats:
         """Return points (j, p) with the changes of several neighbours (k, p), of which the first are the best."""
@@ -123,7 +128,7 @@ class Search:
 
     def drawn(self, count: int) -> Floats:
         """Draw points (count, p), in general also some where `where` is false."""
-        return self.space.spread(self.rng.random((count, self.space.dimension)))
+        return self.space.within(self.space.spread(self.rng.random((count, self.space.dimension))), self.fixed)
 
     def first_allowed(self, points: Floats, count: int) -> Indices:
         """Return the positions of the first allowed ones of points (k, p), at most `count`."""
@@ -167,7 +172,7 @@ class Search:
         """Ascend from points (k, p) with indices (k,) in the continuous parameters that exist there."""
         continuous = np.flatnonzero(self._continuous)
         columns = self._parameters[continuous]
-        free = self.space.active(points)[:, columns]
+        free = self.space.active(points)[:, columns] & self.free[columns]
         if not free.any():
             return points, values
         base = self.coordinates(points)

@@ -70,6 +70,7 @@ class Query(NamedTuple):
     available: Available | None = None  # mask of a pool's candidates to choose from, by number; None for all
     chunks: ChunksOf | None = None  # what chooses the chunks of a pool that are scored; None for all
     near: Sequence[int] = ()  # numbers of points near which a search has more points, whatever they are worth
+    fixed: Floats | None = None  # (d,) coordinates of the point on a whole box, NaN where free; None if all are
     beside: Sequence[Model] = ()  # models of further outputs; the index has their moments in rows after the model's own
 
 

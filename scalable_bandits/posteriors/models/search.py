@@ -20,6 +20,7 @@ from scalable_bandits.posteriors.box.maximization import (
     Sizes,
     Top,
     maximize_over_box,
+    maximize_over_slice,
     promising,
 )
 from scalable_bandits.posteriors.box.queried import QueriedEngine
@@ -31,7 +32,7 @@ from scalable_bandits.posteriors.models.model import CANDIDATES, MEAN, NO_POINTS
 from scalable_bandits.posteriors.pending import Draws, distinct, drawn
 from scalable_bandits.posteriors.weights.box import WeightsBoxEngine, top_of_weights
 from scalable_bandits.randomness import derived_seed
-from scalable_bandits.spaces import Domain, Grid, Indices, Mask, SearchSpace
+from scalable_bandits.spaces import Domain, Grid, Indices, Mask, SearchSpace, Space
 from scalable_bandits.spaces.finite import MOST_ENUMERATED, counted
 
 FEW_ALLOWED = 20_000  # number of candidates of a mask up to which each of them is looked at
@@ -86,36 +87,45 @@ class BoxSearch(Candidates):
         with one_thread:
             surface, near = _surface(model, query), _near(model, query)
             settled = model.settled(query.pending) if query.measured else NO_POINTS
-            top = self._top(model, surface, cast(SmoothIndex, index), near, query.key, EFFORTS[model.effort], settled)
+            effort = EFFORTS[model.effort]
+            top = self._top(
+                model, surface, cast(SmoothIndex, index), near, query.key, effort, settled, fixed=query.fixed
+            )
         return top.x, top.value
 
     @one_thread
     def top_of_path(
-        self, model: Model, path: SearchSurface, near: Indices, key: tuple[int, int], allowed: Mask | None = None
-    ) -> Top:
+        self, model: Model, path: SearchSurface, near: Indices, key: tuple[int, int], allowed: Mask | None = None,
+        fixed: Floats | None = None,
+    ) -> Top:  # fmt: skip
         """Return the maximum of a sample path, searched also near the points with numbers `near` (k,).
 
-        Of a grid with numbered candidates, `allowed` is a mask (n,) of those to choose from.
+        Of a grid with numbered candidates, `allowed` is a mask (n,) of those to choose from; where points have no
+        numbers, `fixed` are the coordinates (d,) of a context.
         """
-        return self._top(model, path, MEAN, near, key, PATH_SIZES, allowed=allowed)
+        return self._top(model, path, MEAN, near, key, PATH_SIZES, allowed=allowed, fixed=fixed)
 
     def _top(
         self, model: Model, surface: SearchSurface, index: SmoothIndex, near: Indices, key: tuple[int, int],
-        sizes: Sizes, settled: Indices = NO_POINTS, allowed: Mask | None = None,
+        sizes: Sizes, settled: Indices = NO_POINTS, allowed: Mask | None = None, fixed: Floats | None = None,
     ) -> Top:  # fmt: skip
         domain, space, scan = model.domain, model.domain.space, SETTINGS[model.effort]
+        points = space.within(domain.points(near), fixed)
         if space.lattice is not None:
-            points, without = domain.points(near), domain.points(settled)
+            without = domain.points(settled)
             effort = EFFORT if index is MEAN else None  # a path is cheaper, and has more local maxima, than an index
-            return top_of_grid(surface, index, cast(Grid, space), points, key, scan, allowed, without, effort)
+            return top_of_grid(surface, index, cast(Grid, space), points, key, scan, allowed, without, effort, fixed)
         if isinstance(space, SearchSpace) and not space.smooth:
-            return top_of_settings(surface, index, space, domain.points(near), key, scan, domain.points(settled))
-        seed = derived_seed(key[0], "box", key[1])
-        top = top_of_weights(surface, index, _bounds(model), seed)
+            return top_of_settings(surface, index, space, points, key, scan, domain.points(settled), fixed)
+        seed, bounds = derived_seed(key[0], "box", key[1]), _bounds(model)
+        top = None if fixed is not None else top_of_weights(surface, index, bounds, seed)
         if top is None:
-            points = domain.coordinates(near)
+            points = space.encode(points)
             likely = points[promising(surface, index, points, sizes.likely)]
-            top = maximize_over_box(surface, index, _bounds(model), seed, likely, sizes)
+            if fixed is None:
+                top = maximize_over_box(surface, index, bounds, seed, likely, sizes)
+            else:
+                top = maximize_over_slice(surface, index, bounds, seed, likely, sizes, _coordinates_of(space, fixed))
         return top._replace(x=space.decode(top.x[None])[0]) if isinstance(space, SearchSpace) else top
 
 
@@ -148,6 +158,15 @@ class GridSearch(BoxSearch):
         assert isinstance(engine, QueriedEngine)
         among = engine.covariance(x, x)  # the changes of the means elsewhere follow from the values (`surface_of`)
         return drawn(engine, pending, among, among + np.diag(model.regularization / counts), key)
+
+
+def _coordinates_of(space: Space, fixed: Floats) -> Floats:
+    """Return the coordinates (D,) of a context (d,) of a space whose coordinates are all continuous, NaN where free."""
+    free, middle = np.isnan(fixed), space.spread(np.full((1, len(fixed)), 0.5))
+    found = space.encode(space.within(middle, fixed))[0]
+    if isinstance(space, SearchSpace):
+        free = free[space.coordinates.parameters]
+    return np.where(free, np.nan, found)
 
 
 def _bounds(model: Model) -> Floats:
