@@ -55,6 +55,8 @@ CALLS = {
         sb.LoSBO, {**POLICY, "threshold": 0.0, "safe_start": [0.5], "lipschitz": 1.0, "noise_bound": 0.1}, ()
     ),
     "PartitionedUCB": (sb.PartitionedUCB, {"space": POOL, "kernel": KERNEL}, ()),
+    "GPEHVI": (sb.GPEHVI, {"space": GRID, "objectives": ["f", "g"]}, ()),
+    "HypervolumeUCB": (sb.HypervolumeUCB, {"space": GRID, "objectives": ["f", "g"]}, ()),
     "ConstrainedGPEI": (sb.ConstrainedGPEI, {"space": GRID, "constraints": {"g": sb.AtMost(0.0)}}, ()),
     "CONFIG": (sb.CONFIG, {**POLICY, "constraints": {"g": sb.AtMost(0.0)}}, ()),
     "CKB": (sb.CKB, {**POLICY, "constraints": {"g": sb.AtMost(0.0)}, "horizon": 9, "rho": 1.0}, ()),

@@ -5,6 +5,8 @@ The classes bind the parameters of the free functions and add `slopes`, the deri
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import attrs
 import numpy as np
 
@@ -14,7 +16,7 @@ LOG_PHI = -0.5 * np.log(2.0 * np.pi)  # logarithm of the standard normal density
 LEAST = 1e-30  # smallest variance in a derivative, because the standard deviation has infinite slope at 0
 
 
-def log_expected_improvement(mean: Floats, std: Floats, best: float, xi: float = 0.0) -> Floats:
+def log_expected_improvement(mean: Floats, std: Floats, best: float | Floats, xi: float = 0.0) -> Floats:
     """Compute the logarithm of the expected improvement s (phi(z) + z Phi(z)), where z = (mu - best - xi) / s.
 
     The result is finite also far below the incumbent, where the expected improvement itself underflows to 0.
@@ -135,12 +137,12 @@ class Improvement:
     Parameters
     ----------
     best
-        Incumbent, the value to improve on, in units of y.
+        Incumbent, the value to improve on, in units of y; or several (q, 1), for indices (q, k).
     xi
         Least improvement over the incumbent, in units of y.
     """
 
-    best: float
+    best: float | Floats
     xi: float = 0.0
 
 
@@ -193,16 +195,27 @@ class ProbabilityOfImprovement(Improvement):
         return 1.0 / std, -0.5 * improvement_score(mean, std, self.best, self.xi) / std**2
 
 
+class ObjectiveIndex(Protocol):
+    """Index of one objective, from moments (k,), or of several, from moments (p, k)."""
+
+    def __call__(self, mean: Floats, variance: Floats) -> Floats:
+        """Return the index (k,)."""
+
+    def slopes(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+        """Return its derivatives in means and variances, in their shape."""
+
+
 @attrs.frozen(eq=False)
 class FeasibleImprovement:
     """Index of several outputs: log of the expected improvement of the first times the probability that limits hold.
 
-    Means and variances (1 + J, k) have a row for the first output and one for each that has a limit.
+    Means and variances (p + J, k) have a row for each objective and then one for each output that has a limit.
 
     Parameters
     ----------
     improvement
-        Index of the first output; None while there is no incumbent: then the probability alone counts.
+        Index of the objective, or of the p objectives; None while there is no incumbent: then the probability alone
+        counts.
     limits
         Smallest feasible values (J,) of the other outputs, in units of these.
 
@@ -211,30 +224,37 @@ class FeasibleImprovement:
     Schonlau, Welch & Jones 1998; Gardner et al. 2014.
     """
 
-    improvement: ExpectedImprovement | None
+    improvement: ObjectiveIndex | None
     limits: Floats
 
     def __call__(self, mean: Floats, variance: Floats) -> Floats:
         from scipy.special import log_ndtr
 
-        total = log_ndtr(self._scores(mean, variance)).sum(axis=0)
+        own, first = self._objectives(mean)
+        total = log_ndtr(self._scores(mean[first:], variance[first:])).sum(axis=0)
         if self.improvement is not None:
-            total += self.improvement(mean[0], variance[0])
+            total += self.improvement(mean[own], variance[own])
         return np.asarray(total)
 
     def slopes(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
-        """Return the derivatives of the index in means and variances, two (1 + J, k) arrays."""
+        """Return the derivatives of the index in means and variances, two (p + J, k) arrays."""
         from scipy.special import log_ndtr
 
         by_mean, by_variance = np.zeros((2, *mean.shape))
+        own, first = self._objectives(mean)
         if self.improvement is not None:
-            by_mean[0], by_variance[0] = self.improvement.slopes(mean[0], variance[0])
-        std, z = np.sqrt(np.maximum(variance[1:], LEAST)), self._scores(mean, variance)
+            by_mean[own], by_variance[own] = self.improvement.slopes(mean[own], variance[own])
+        std, z = np.sqrt(np.maximum(variance[first:], LEAST)), self._scores(mean[first:], variance[first:])
         near = np.maximum(z, -1e4)
         by_score = np.where(z < -1e4, -z, np.exp(-0.5 * near**2 + LOG_PHI - log_ndtr(near)))  # phi / Phi
-        by_mean[1:] = by_score / std
-        by_variance[1:] = -0.5 * by_score * z / std**2
+        by_mean[first:] = by_score / std
+        by_variance[first:] = -0.5 * by_score * z / std**2
         return by_mean, by_variance
 
     def _scores(self, mean: Floats, variance: Floats) -> Floats:
-        return (mean[1:] - self.limits[:, None]) / np.sqrt(np.maximum(variance[1:], LEAST))
+        return (mean - self.limits[:, None]) / np.sqrt(np.maximum(variance, LEAST))
+
+    def _objectives(self, mean: Floats) -> tuple[int | slice, int]:
+        """Return the rows of the objectives, the only one as (k,), and the number of the first other row."""
+        count = len(mean) - len(self.limits)
+        return (0 if count == 1 else slice(count)), count

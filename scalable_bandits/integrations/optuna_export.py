@@ -20,8 +20,8 @@ from optuna.trial import FrozenTrial, TrialState
 
 from scalable_bandits import checks
 from scalable_bandits.integrations.optuna_study import CONSTRAINTS, distribution_of
-from scalable_bandits.policies.outputs import Limit
-from scalable_bandits.runs.limits import limits_of
+from scalable_bandits.policies.outputs import Limit, Output
+from scalable_bandits.runs.limits import others_of
 from scalable_bandits.runs.readable import setting_of
 from scalable_bandits.runs.resuming import labelled_space
 from scalable_bandits.spaces import Space
@@ -67,9 +67,9 @@ def export_study(run: StoredRun, to: Any, name: str) -> int:
     distributions = distributions_of(space)
     study = _study(run, storage_of(to), name)
     known = {trial.user_attrs.get(TICKET): trial for trial in study.get_trials(deepcopy=False)}
-    told, limits = evaluations_of(run), limits_of(run)
+    told, others = evaluations_of(run), others_of(run)
     for ticket in told:
-        trial, there = _trial(space, distributions, ticket, limits), known.get(ticket.number)
+        trial, there = _trial(space, distributions, ticket, others), known.get(ticket.number)
         if there is None:
             study.add_trial(trial)
         elif not there.state.is_finished() and trial.state.is_finished():
@@ -114,9 +114,10 @@ def distributions_of(space: Space) -> dict[str, BaseDistribution]:
 
 def _study(run: StoredRun, storage: BaseStorage, name: str) -> optuna.Study:
     """Return the study of a run, which is made if need be."""
-    direction = StudyDirection.MINIMIZE if minimizes(run) else StudyDirection.MAXIMIZE
+    signs = [-1.0 if minimizes(run) else 1.0, *(each.SIGN for each in _further(others_of(run)).values())]
+    directions = [StudyDirection.MINIMIZE if sign < 0.0 else StudyDirection.MAXIMIZE for sign in signs]
     run_id = run.attributes["id"]
-    study = optuna.create_study(storage=storage, study_name=name, direction=direction, load_if_exists=True)
+    study = optuna.create_study(storage=storage, study_name=name, directions=directions, load_if_exists=True)
     has = study.user_attrs.get(RUN)
     if has is None and not study.get_trials(deepcopy=False):
         policy = run.specification["policy"]
@@ -130,8 +131,14 @@ def _study(run: StoredRun, storage: BaseStorage, name: str) -> optuna.Study:
     return study
 
 
-def _violations(ticket: Ticket, limits: Mapping[str, Limit]) -> dict[str, Any]:
+def _further(others: Mapping[str, Output]) -> dict[str, Output]:
+    """Return the objectives besides the first one."""
+    return {name: each for name, each in others.items() if not isinstance(each, Limit)}
+
+
+def _violations(ticket: Ticket, others: Mapping[str, Output]) -> dict[str, Any]:
     """Return by how much each output misses its limit, as Optuna keeps it: above 0 where it does."""
+    limits = {name: each for name, each in others.items() if isinstance(each, Limit)}
     if ticket.state != "done" or not limits:
         return {}
     values = [(limit, ticket.result["outputs"][name]) for name, limit in limits.items()]
@@ -139,7 +146,7 @@ def _violations(ticket: Ticket, limits: Mapping[str, Limit]) -> dict[str, Any]:
 
 
 def _trial(
-    space: Space, distributions: Mapping[str, BaseDistribution], ticket: Ticket, limits: Mapping[str, Limit]
+    space: Space, distributions: Mapping[str, BaseDistribution], ticket: Ticket, others: Mapping[str, Output]
 ) -> FrozenTrial:  # fmt: skip
     """Return an evaluation as a trial."""
     setting = setting_of(space, ticket)
@@ -149,6 +156,9 @@ def _trial(
             values[key] = distribution.choices[round(numbers[key])]
     states = {"done": TrialState.COMPLETE, **dict.fromkeys(OPEN, TrialState.RUNNING)}
     state = states.get(ticket.state, TrialState.FAIL)
+    told = [ticket.y, *(ticket.result["outputs"][name] for name in _further(others))] if ticket.state == "done" else []
+    if None in told:  # Optuna knows no trial with some of its values
+        state = TrialState.FAIL
     more = {
         TICKET: ticket.number, "seconds": ticket.seconds, "worker": ticket.where or None, "noise": ticket.noise,
         "error": (ticket.error or ticket.state) if state == TrialState.FAIL else None,
@@ -157,10 +167,10 @@ def _trial(
     began = ticket.asked if ticket.seconds is None else ticket.changed - ticket.seconds
     ended = datetime.datetime.fromtimestamp(ticket.changed) if state.is_finished() else None
     return FrozenTrial(
-        number=-1, trial_id=-1, state=state, value=ticket.y if state == TrialState.COMPLETE else None,
+        number=-1, trial_id=-1, state=state, value=None, values=told if state == TrialState.COMPLETE else None,
         datetime_start=datetime.datetime.fromtimestamp(began), datetime_complete=ended,
         params=values,
         distributions={key: distributions[key] for key in setting},
         user_attrs={key: value for key, value in more.items() if value is not None and value == value},
-        system_attrs=_violations(ticket, limits), intermediate_values={},
+        system_attrs=_violations(ticket, others), intermediate_values={},
     )  # fmt: skip

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scalable_bandits import checks
-from scalable_bandits.runs.limits import keeps, limits_of
+from scalable_bandits.runs.limits import keeps, others_of
 from scalable_bandits.runs.readable import setting_of
 from scalable_bandits.runs.result import beside, parameter_columns
 from scalable_bandits.runs.resuming import labelled_space, named_space
@@ -45,15 +45,15 @@ def evaluations(run: StoredRun) -> pandas.DataFrame:
     """
     import pandas
 
-    space, limits = labelled_space(run), limits_of(run)
+    space, others = labelled_space(run), others_of(run)
     order = sorted(run.tickets.values(), key=lambda each: (each.ended is None, each.ended or 0, each.number))
     names = [axis.name for axis in space.axes]
     settings = [setting_of(space, ticket) for ticket in order]
     columns = parameter_columns(names, settings, pandas.RangeIndex(len(order)))
     more = {
         "value": [np.nan if t.y is None else t.y for t in order],
-        **{name: [np.nan if t.result is None else t.result["outputs"][name] for t in order] for name in limits},
-        **({"feasible": [keeps(t, limits) for t in order]} if limits else {}),
+        **{name: [np.nan if t.result is None else t.result["outputs"][name] for t in order] for name in others},
+        **({"feasible": [keeps(t, others) for t in order]} if others else {}),
         "error": ["" if t.state == "done" else t.error for t in order],
         "seconds": [np.nan if t.seconds is None else t.seconds for t in order],
         "evaluation": pandas.array([t.ended for t in order], dtype="Int64"),
@@ -80,7 +80,7 @@ def rounds(run: StoredRun, points: bool = True) -> Iterator[pandas.DataFrame]:
     """
     import pandas
 
-    named, count, limits = named_space(run) if points else None, len(run), limits_of(run)
+    named, count, others = named_space(run) if points else None, len(run), others_of(run)
     fields = [field.name for field in run.fields if field.name not in (ROUND, "x")]
     x = next((field for field in run.fields if field.name == "x" and field.shape), None) if points else None
     for first in range(0, max(count, 1), BLOCK):
@@ -94,7 +94,7 @@ def rounds(run: StoredRun, points: bool = True) -> Iterator[pandas.DataFrame]:
         elif x is not None:
             columns = {f"x{i}": found["x"][:, i] for i in range(x.shape[0])}
         series = {"round": found.get(ROUND, numbers), **{name: found[name] for name in fields if name != "outputs"}}
-        series |= dict(zip(limits, found["outputs"].T, strict=True)) if limits else {}
+        series |= dict(zip(others, found["outputs"].T, strict=True)) if others else {}
         more = beside(columns, series)
         number = next(iter(more))
         yield pandas.DataFrame({number: more.pop(number), **columns, **more})

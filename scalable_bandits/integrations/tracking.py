@@ -43,7 +43,7 @@ class Tracker(ABC):
         """
         self._space, self._minimize = run.policy.space, run.policy.minimize
         self._names = [axis.name for axis in run.policy.space.axes]
-        self._limits = {} if run.policy.outputs is None else run.policy.outputs.limits
+        self._others = {} if run.policy.outputs is None else run.policy.outputs.others
         self._best: float | None = None
         self._best_setting: dict[str, Any] = {}  # of all parameters; None for those that do not exist in it
         logged = self._open(run)
@@ -69,7 +69,7 @@ class Tracker(ABC):
     def _take(self, ticket: Ticket, logged: bool = False) -> None:
         """Log an evaluation that has ended, unless it is logged already."""
         best, y = self._best, ticket.y
-        y = y if keeps(ticket, self._limits) else None
+        y = y if keeps(ticket, self._others) else None
         improved = y is not None and (best is None or (y < best if self._minimize else y > best))
         setting = {name: _plain(value) for name, value in setting_of(self._space, ticket).items()}
         if improved:

@@ -14,10 +14,12 @@ from scalable_bandits.policies.constrainedgpei import Margin as Margin
 from scalable_bandits.policies.duets import DUETS as DUETS
 from scalable_bandits.policies.etgpucb import ETGPUCB as ETGPUCB
 from scalable_bandits.policies.fully_bayesian import FullyBayesianGPUCB as FullyBayesianGPUCB
+from scalable_bandits.policies.gpehvi import GPEHVI as GPEHVI
 from scalable_bandits.policies.gpei import GPEI as GPEI
 from scalable_bandits.policies.gpei import GPPI as GPPI
 from scalable_bandits.policies.gpts import GPTS as GPTS
 from scalable_bandits.policies.gpucb import GPUCB as GPUCB
+from scalable_bandits.policies.hypervolumeucb import HypervolumeUCB as HypervolumeUCB
 from scalable_bandits.policies.igpucb import IGPUCB as IGPUCB
 from scalable_bandits.policies.independent_ts import IndependentTS as IndependentTS
 from scalable_bandits.policies.irgpucb import IRGPUCB as IRGPUCB
@@ -43,6 +45,7 @@ from scalable_bandits.policies.repeated_choice import MiniGPUCB as MiniGPUCB
 from scalable_bandits.policies.rgpucb import RGPUCB as RGPUCB
 from scalable_bandits.policies.safe import UnsafeStart as UnsafeStart
 from scalable_bandits.policies.safeopt import SafeOpt as SafeOpt
+from scalable_bandits.policies.several_objectives import FrontPoint as FrontPoint
 from scalable_bandits.policies.stageopt import StageOpt as StageOpt
 from scalable_bandits.policies.successive_rejects import SuccessiveRejects as SuccessiveRejects
 from scalable_bandits.policies.supkernelucb import SupKernelUCB as SupKernelUCB

@@ -55,7 +55,7 @@ class Margin(NamedTuple):
         return max(self.limit.SIGN * (self.limit.limit - self.mean), 0.0)
 
 
-class _Measured(NamedTuple):
+class MeasuredPoints(NamedTuple):
     """Points at which the objective was measured."""
 
     numbers: Indices  # (k,)
@@ -110,7 +110,7 @@ class ConstrainedGPEI(GPEI):
     constraints: Mapping[str, Limit] = attrs.field(converter=check_limits)
     objective: str | None = attrs.field(default=None)
     _limited: LimitedOutputs = attrs.field(init=False, repr=False)
-    _seen: tuple[int, _Measured] | None = attrs.field(default=None, init=False, repr=False)  # after so many rounds
+    _seen: tuple[int, MeasuredPoints] | None = attrs.field(default=None, init=False, repr=False)  # after so many rounds
 
     def __attrs_post_init__(self) -> None:
         if self.kernel is not None:
@@ -175,7 +175,7 @@ class ConstrainedGPEI(GPEI):
         return Best(self.domain.value(int(found.numbers[best])), float(found.values[best]), float(np.sqrt(variance[0])))
 
     @staticmethod
-    def _best_of(found: _Measured, probability: float) -> int:
+    def _best_of(found: MeasuredPoints, probability: float) -> int:
         """Return the place of the best point that is feasible with a probability, or else of the likeliest one."""
         feasible = found.chances >= probability
         if feasible.any():
@@ -183,20 +183,20 @@ class ConstrainedGPEI(GPEI):
         likeliest = found.chances >= found.chances.max()
         return int(np.argmin(np.where(likeliest, found.misses, np.inf)))
 
-    def _measured(self) -> _Measured:
+    def _measured(self) -> MeasuredPoints:
         """Return the points at which the objective was measured, with the probabilities that they are feasible."""
         ended = self.rounds + self.failures
         if self._seen is None or self._seen[0] != ended:
             self._seen = ended, self._fresh_measured()
         return self._seen[1]
 
-    def _fresh_measured(self) -> _Measured:
+    def _fresh_measured(self) -> MeasuredPoints:
         numbers, averages, _ = self.model.averages()
         points = self.domain.coordinates(numbers)
         exact = not len(numbers) or self.model.noise < NEGLIGIBLE
         values = averages if exact else self.model.means(points)
         chances, misses = self._limited.measured(numbers, points)
-        return _Measured(numbers, points, averages, values, chances.prod(axis=0), misses.sum(axis=0))
+        return MeasuredPoints(numbers, points, averages, values, chances.prod(axis=0), misses.sum(axis=0))
 
     # ---- the constraints, for the user
 

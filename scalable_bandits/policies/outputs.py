@@ -1,4 +1,4 @@
-"""Named outputs of a function, told together: the objective, and others that have to keep a limit."""
+"""Named outputs of a function, told together: one or several objectives, and others that have to keep a limit."""
 
 from __future__ import annotations
 
@@ -14,8 +14,30 @@ from scalable_bandits.policies.measurements import LARGEST
 from scalable_bandits.specification import Specification, nearest
 
 
+class Output(Specification):
+    """What is wanted of an output besides the first objective: base class of limits and of further objectives."""
+
+    SIGN: ClassVar[float]  # by which values are multiplied, so that larger ones are better
+
+    def holds(self, value: Any) -> Any:
+        """Return whether a value, or values (...,), in units of the output, are allowed; NaN is not."""
+        return ~np.isnan(np.asarray(value, dtype=np.float64))
+
+
+class Minimized(Output):
+    """A further objective, which is minimised."""
+
+    SIGN = -1.0
+
+
+class Maximized(Output):
+    """A further objective, which is maximised."""
+
+    SIGN = 1.0
+
+
 @attrs.frozen
-class Limit(Specification):
+class Limit(Output):
     """Limit of an output.
 
     Parameters
@@ -29,7 +51,6 @@ class Limit(Specification):
         If the limit is not a finite number.
     """
 
-    SIGN: ClassVar[float]  # by which values are multiplied, so that larger ones are better
     WORDS: ClassVar[str]
 
     limit: float = attrs.field(converter=checks.to_float, validator=checks.number)
@@ -91,6 +112,7 @@ class AtLeast(Limit):
 
 
 Told = Mapping[str, float | None] | Sequence[Mapping[str, float | None]]  # values by output, of one point or of several
+DIRECTIONS = {"minimize": Minimized(), "maximize": Maximized()}
 ALLOWED = 'a dict of limits by output, such as {"latency": sb.AtMost(50), "accuracy": sb.AtLeast(0.9)}'
 
 
@@ -106,37 +128,82 @@ def check_limits(given: Any) -> dict[str, Limit]:
     return dict(given)
 
 
+def check_objectives(given: Any) -> dict[str, str] | tuple[str, ...]:
+    """Return objectives: names, or directions by name; ValueError if they are not at least two."""
+    allowed = (
+        'names of two outputs or more, such as ["loss", "seconds"], or a dict with "minimize" or "maximize" of each'
+    )
+    if isinstance(given, str) or not isinstance(given, Mapping | Sequence) or len(given) < 2:
+        checks.refuse("objectives", given, allowed)
+    if not all(isinstance(name, str) and name for name in given) or len(set(given)) < len(given):
+        checks.refuse("objectives", given, allowed)
+    if isinstance(given, Mapping):
+        for name, direction in given.items():
+            if direction not in DIRECTIONS:
+                checks.refuse(f"objectives[{name!r}]", direction, '"minimize" or "maximize"')
+        return dict(given)
+    return tuple(given)
+
+
+def directions_of(objectives: Mapping[str, str] | Sequence[str], minimize: bool) -> dict[str, str]:
+    """Return the directions of objectives by name: those given, or for names alone that of `minimize`."""
+    if isinstance(objectives, Mapping):
+        return dict(objectives)
+    return dict.fromkeys(objectives, "minimize" if minimize else "maximize")
+
+
 class NotOutputs(ValueError):
     """Values are no dict with the outputs that a policy is told."""
 
 
 class Outputs(NamedTuple):
-    """Names of the outputs of a function, one of which is the objective.
+    """Names of the outputs of a function, one of which is the objective, or the first of several."""
 
-    The others have limits, in the order of `limits`.
-    """
+    objective: str | None  # None: the only output that is not one of the others
+    others: Mapping[str, Output]  # further objectives and limits, in the order in which values (J,) have them
 
-    objective: str | None  # None: the only output that has no limit
-    limits: Mapping[str, Limit]
+    @classmethod
+    def stored(cls, policy: Mapping[str, Any]) -> Outputs:
+        """Return the outputs of a policy, given its specification as plain data; those of most have no others."""
+        limits = {name: Limit.from_dict(each) for name, each in (policy.get("constraints") or {}).items()}
+        return cls.of(policy.get("objectives") or (), limits, bool(policy.get("minimize")))
+
+    @classmethod
+    def of(cls, objectives: Mapping[str, str] | Sequence[str], limits: Mapping[str, Limit], minimize: bool) -> Outputs:
+        """Return the outputs of several objectives, or of one whose name is not known, with limits of others."""
+        directions = directions_of(objectives, minimize)
+        first, further = next(iter(directions), None), list(directions.items())[1:]
+        return cls(first, {**{name: DIRECTIONS[direction] for name, direction in further}, **limits})
+
+    @property
+    def limits(self) -> dict[str, Limit]:
+        """Limits by name of their output."""
+        return {name: each for name, each in self.others.items() if isinstance(each, Limit)}
+
+    @property
+    def objectives(self) -> list[str]:
+        """Names of the objectives where there are several; empty for one."""
+        further = [name for name, each in self.others.items() if not isinstance(each, Limit)]
+        return [str(self.objective), *further] if further else []
 
     def check(self) -> None:
         """Raise ValueError unless the objective is the name of an output that has no limit, or None."""
-        if self.objective is not None and (not isinstance(self.objective, str) or self.objective in self.limits):
+        if self.objective is not None and (not isinstance(self.objective, str) or self.objective in self.others):
             checks.refuse("objective", self.objective, "the name of an output that has no constraint")
 
     def oriented(self, beside: Floats) -> Floats:
         """Return the values (J,) of the other outputs in the sign in which larger is better."""
-        return beside * [limit.SIGN for limit in self.limits.values()]
+        return beside * [each.SIGN for each in self.others.values()]
 
     def kept(self, beside: Floats) -> Any:
         """Return whether the other outputs keep all limits by their values (J,), or a mask (k,) for values (k, J)."""
-        pairs = zip(self.limits.values(), beside.T, strict=True)
-        return np.all([limit.holds(values) for limit, values in pairs], axis=0)
+        pairs = zip(self.others.values(), beside.T, strict=True)
+        return np.all([each.holds(values) for each, values in pairs], axis=0)
 
     def recorded(self, beside: Floats) -> dict[str, Any]:
         """Return the values (J,) of the other outputs as plain data, None for NaN: `result` of a ticket."""
         values = [None if value != value else value for value in beside.tolist()]
-        return {"outputs": dict(zip(self.limits, values, strict=True))}
+        return {"outputs": dict(zip(self.others, values, strict=True))}
 
     def split(self, given: Any, argument: str) -> tuple[Floats, Floats]:
         """Return values (k,) of the objective and (k, J) of the other outputs; NaN where one was not measured.
@@ -163,7 +230,7 @@ class Outputs(NamedTuple):
 
     @property
     def _names(self) -> list[str]:
-        return [*([] if self.objective is None else [self.objective]), *self.limits]
+        return [*([] if self.objective is None else [self.objective]), *self.others]
 
     def _values(self, row: Mapping[str, Any], argument: str) -> list[float]:
         """Return the value of the objective and those of the other outputs."""
@@ -171,7 +238,7 @@ class Outputs(NamedTuple):
             if name not in row:
                 again = f"outputs with {name!r}, None where it was not measured"
                 _refuse(argument, f"outputs {list(row)}", f"{again}; {nearest(name, row)}" if row else again)
-        names = [self._objective_in(row, argument), *self.limits]
+        names = [self._objective_in(row, argument), *self.others]
         found = [_number(f"{argument}[{name!r}]", row[name]) for name in names]
         if np.isnan(found).all():
             checks.refuse(argument, dict(row), "at least one value that was measured; or `tell_failure`")
@@ -181,9 +248,9 @@ class Outputs(NamedTuple):
         """Return the name of the objective, which may be the only output without a limit."""
         if self.objective is not None:
             return self.objective
-        others = [name for name in row if name not in self.limits]
+        others = [name for name in row if name not in self.others]
         if len(others) != 1:
-            known = f"one output without a limit besides {', '.join(self.limits)}; or objective=, its name"
+            known = f"one output without a limit besides {', '.join(self.others)}; or objective=, its name"
             _refuse(argument, f"outputs {list(row)}", known)
         return str(others[0])
 

@@ -20,7 +20,7 @@ from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.posteriors.placement import is_local
 from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, new_axes, picture, provenance
 from scalable_bandits.report.numbers import number
-from scalable_bandits.runs.limits import kept_values, limits_of
+from scalable_bandits.runs.limits import kept_values, others_of
 from scalable_bandits.runs.readable import point_text, shown
 from scalable_bandits.runs.recording import replay_calls
 from scalable_bandits.runs.result import TuningResult, best_points
@@ -35,9 +35,9 @@ from scalable_bandits.store import StoredRun
 
 def stored_result(run: StoredRun, policy: Policy) -> TuningResult:
     """Make the result of a run that was recorded, given its policy with all observations."""
-    limits = limits_of(run)
-    columns = run.read(names=["call", "x", "y", *(["outputs"] if limits else [])])
-    outputs = dict(zip(limits, columns["outputs"].T, strict=True)) if limits else {}
+    others = others_of(run)
+    columns = run.read(names=["call", "x", "y", *(["outputs"] if others else [])])
+    outputs = dict(zip(others, columns["outputs"].T, strict=True)) if others else {}
     tickets = tuple(ticket for _, ticket in sorted(run.tickets.items()) if ticket.call != 0)
     x, earlier = policy.space.gather(policy.space.arguments(columns["x"])), int((columns["call"] == 0).sum())
     return TuningResult(policy.best(), policy, x, columns["y"], tickets, earlier, outputs=outputs)
@@ -191,7 +191,7 @@ def _best(run: StoredRun) -> Section:
         settings = space.arguments(points)
         cells = [[shown(each[name], 6) if name in each else "" for name in headings] for each in settings]
     rows = [(f"{numbers[i]:,}", *row, number(float(y[i]))) for i, row in zip(order, cells, strict=True)]
-    title = f"The {len(rows)} {_better(run)} observations" + (" that keep all constraints" if limits_of(run) else "")
+    title = f"The {len(rows)} {_better(run)} observations" + (" that keep all constraints" if others_of(run) else "")
     return Section("Observations", [Block("table", title, ("round", *headings, "y"), rows, 1)])
 
 

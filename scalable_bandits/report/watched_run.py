@@ -15,9 +15,9 @@ import numpy as np
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.plots.style import POINTS
-from scalable_bandits.policies.outputs import Limit
+from scalable_bandits.policies.outputs import Output
 from scalable_bandits.progress import Pace
-from scalable_bandits.runs.limits import keeps, kept, limits_of
+from scalable_bandits.runs.limits import keeps, kept, others_of
 from scalable_bandits.runs.resuming import known_space
 from scalable_bandits.runs.thinning import ROUND
 from scalable_bandits.spaces import Indices, Space
@@ -87,7 +87,7 @@ class WatchedRun:
     def _forget(self) -> None:
         self.run: StoredRun | None = None
         self._space: Space | None = None
-        self._limits: dict[str, Limit] = {}
+        self._others: Mapping[str, Output] = {}
         self._mark: bytes | None = None  # content of the small file that changes with each transaction
         self._columns: dict[str, list[Any]] = {}
         self._rows = self.failures = 0
@@ -107,7 +107,7 @@ class WatchedRun:
                 run = self._opened()
                 if run is not self.run or len(run) < self._rows:
                     self._forget()
-                    self.run, self._space, self._limits = run, known_space(run), limits_of(run)
+                    self.run, self._space, self._others = run, known_space(run), others_of(run)
                 self._take(run, writer)
                 self._mark = mark  # last: what could not be read is read again
             self.writer, self.state = writer, state_of(self.run, writer)
@@ -135,7 +135,7 @@ class WatchedRun:
         tickets = sorted((t for t in run.tickets.values() if t.ended is not None), key=lambda t: t.ended or 0)
         if run.kept:
             self._numbers = np.array([each.ended for each in tickets if each.state == "done"], np.int64)
-            measured = [each for each in tickets if keeps(each, self._limits)]
+            measured = [each for each in tickets if keeps(each, self._others)]
             better = min if self.minimize else max
             self.best = self._evaluation(better(measured, key=lambda each: each.y or 0.0)) if measured else None
             self.latest = [self._evaluation(each) for each in tickets[: -LATEST - 1 : -1]]
@@ -228,7 +228,7 @@ class WatchedRun:
     def history(self) -> tuple[Indices, Floats, Floats]:
         """Return numbers (k,), observations (k,), and the best so far (k,), of some rounds evenly spaced."""
         better = np.fmin if self.minimize else np.fmax
-        best = kept(self.y, self._column("outputs"), self._limits) if self._limits else self.y
+        best = kept(self.y, self._column("outputs"), self._others) if self._others else self.y
         rows = np.unique(np.rint(np.linspace(0, len(self.y) - 1, min(POINTS, len(self.y)))).astype(np.int64))
         return self._numbers[rows], self.y[rows], better.accumulate(best)[rows]
 

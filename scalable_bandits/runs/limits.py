@@ -1,4 +1,4 @@
-"""Limits of the outputs of a stored run (`constraints`), and the values that count as best: those that keep them.
+"""Further outputs of a stored run, and the values that count as best: those that keep all limits (`constraints`).
 
 Parameters
 ----------
@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.policies.outputs import Limit, Outputs
+from scalable_bandits.policies.outputs import Output, Outputs
 from scalable_bandits.tickets import Ticket
 
 if TYPE_CHECKING:
     from scalable_bandits.store import StoredRun
 
 
-def limits_of(run: StoredRun) -> dict[str, Limit]:
-    """Return the limits of a run's outputs by name; empty for a run with one output.
+def others_of(run: StoredRun) -> Mapping[str, Output]:
+    """Return a run's outputs besides the first objective by name; empty for a run with one output.
 
     Parameters
     ----------
@@ -30,8 +30,7 @@ def limits_of(run: StoredRun) -> dict[str, Limit]:
         Run, open for reading.
     """
     policy = run.specification.get("policy")
-    given = policy.get("constraints") if isinstance(policy, Mapping) else None
-    return {name: Limit.from_dict(each) for name, each in (given or {}).items()}
+    return Outputs.stored(policy).others if isinstance(policy, Mapping) else {}
 
 
 def kept_values(run: StoredRun, first: int = 0, last: int | None = None) -> Floats:
@@ -44,35 +43,35 @@ def kept_values(run: StoredRun, first: int = 0, last: int | None = None) -> Floa
     first, last
         Numbers of rounds, from 0, as in a slice.
     """
-    limits = limits_of(run)
-    columns = run.read(first, last, ["y", *(["outputs"] if limits else [])])
-    return kept(columns["y"], columns["outputs"], limits) if limits else columns["y"]
+    others = others_of(run)
+    columns = run.read(first, last, ["y", *(["outputs"] if others else [])])
+    return kept(columns["y"], columns["outputs"], others) if others else columns["y"]
 
 
-def kept(y: Floats, outputs: Floats, limits: Mapping[str, Limit]) -> Floats:
+def kept(y: Floats, outputs: Floats, others: Mapping[str, Output]) -> Floats:
     """Return y (k,), NaN where an output missed its limit.
 
     Parameters
     ----------
     y, outputs
-        Values (k,) of the objective, and (k, J) of the outputs that have limits.
-    limits
-        Limits (J) by name.
+        Values (k,) of the first objective, and (k, J) of the other outputs.
+    others
+        Other outputs (J) by name.
     """
-    return np.where(Outputs(None, limits).kept(outputs), y, np.nan)
+    return np.where(Outputs(None, others).kept(outputs), y, np.nan)
 
 
-def keeps(ticket: Ticket, limits: Mapping[str, Limit]) -> bool:
+def keeps(ticket: Ticket, others: Mapping[str, Output]) -> bool:
     """Return whether an evaluation has a value of the objective, and keeps all limits.
 
     Parameters
     ----------
     ticket
         Ticket of the evaluation.
-    limits
-        Limits by name; empty for none.
+    others
+        Outputs besides the first objective by name; empty for none.
     """
-    if ticket.y is None or not limits:
+    if ticket.y is None or not others:
         return ticket.y is not None
     values = ticket.result["outputs"]
-    return all(values[name] is not None and limit.holds(values[name]) for name, limit in limits.items())
+    return all(values[name] is not None and each.holds(values[name]) for name, each in others.items())

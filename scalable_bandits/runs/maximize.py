@@ -19,8 +19,8 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.commands import Command, Programs
 from scalable_bandits.forked import ForkedChildrenEnd
 from scalable_bandits.identity import function_name
-from scalable_bandits.policies import GPEI, Best, ConstrainedGPEI, Policy
-from scalable_bandits.policies.outputs import Limit
+from scalable_bandits.policies import GPEHVI, GPEI, Best, ConstrainedGPEI, HypervolumeUCB, Policy
+from scalable_bandits.policies.outputs import Limit, check_objectives
 from scalable_bandits.posteriors.placement import threads_of
 from scalable_bandits.progress import progress_bar, wanted
 from scalable_bandits.runs.evaluations import Evaluating, EvaluationPlan, Evaluations, NotANumber, check_fresh
@@ -42,7 +42,8 @@ def minimize(
     function: Callable[[Any], Any], space_or_policy: Any, budget: int, *, parallel: int | None = None, on: Any = None,
     retries: int = 0, seconds: float | None = None, timeout: float | None = None, store: Any = None,
     durability: Durability = "round", progress: bool | None = None, callbacks: Any = (), stop: Any = (),
-    warm_start: Any = None, constraints: Mapping[str, Limit] | None = None, objective: str | None = None, seed: int = 0,
+    warm_start: Any = None, constraints: Mapping[str, Limit] | None = None, objective: str | None = None,
+    objectives: Mapping[str, str] | Sequence[str] | None = None, seed: int = 0,
 ) -> TuningResult:  # fmt: skip
     """Find the setting of smallest value: evaluate a function `budget` times, at points that a policy chooses.
 
@@ -54,7 +55,8 @@ def minimize(
     ----------
     function
         Function from a dict of values by parameter (of other spaces a point (d,); for `Arms` an arm number) to a
-        number, in units of y, with `constraints` to a dict of numbers by output; or a `Command`. Noise is allowed.
+        number, in units of y, with `constraints` or `objectives` to a dict of numbers by output; or a `Command`. Noise
+        is allowed.
     space_or_policy
         Space, or dict of parameters (see `SearchSpace`), for the default policy: `GPEI` without a kernel. Or a fresh
         policy of any kind.
@@ -87,6 +89,10 @@ def minimize(
         Limits that outputs have to keep, by name, such as ``{"latency": AtMost(50)}``: the policy is then
         `ConstrainedGPEI`, and the best setting is the best one that keeps them; and the name of the output to be
         minimised, which is not needed where it is the only one without a limit.
+    objectives
+        Names of several outputs that are minimised, such as ``["loss", "seconds"]``, or a dict with "minimize" or
+        "maximize" of each, first one that is minimised: the policy is `GPEHVI`, of more than two `HypervolumeUCB`, and
+        `front` of the result are the settings that no other one beats in all of them.
     seed
         Seed of the default policy.
 
@@ -107,7 +113,8 @@ def minimize(
     {'depth': 5}
     """
     return Tuning(
-        minimize=True, function=function, policy=_policy_for(space_or_policy, seed, True, constraints, objective),
+        minimize=True, function=function,
+        policy=_policy_for(space_or_policy, seed, True, constraints, objective, objectives),
         plan=EvaluationPlan(budget, parallel, retries, seconds, timeout), on=on, progress=progress,
         callbacks=callbacks, stop=stop, warm_start=warm_start,
     ).play(store, durability)  # fmt: skip
@@ -117,7 +124,8 @@ def maximize(
     function: Callable[[Any], Any], space_or_policy: Any, budget: int, *, parallel: int | None = None, on: Any = None,
     retries: int = 0, seconds: float | None = None, timeout: float | None = None, store: Any = None,
     durability: Durability = "round", progress: bool | None = None, callbacks: Any = (), stop: Any = (),
-    warm_start: Any = None, constraints: Mapping[str, Limit] | None = None, objective: str | None = None, seed: int = 0,
+    warm_start: Any = None, constraints: Mapping[str, Limit] | None = None, objective: str | None = None,
+    objectives: Mapping[str, str] | Sequence[str] | None = None, seed: int = 0,
 ) -> TuningResult:  # fmt: skip
     """Find the setting of largest value. Arguments, result and errors are those of `minimize`.
 
@@ -125,8 +133,8 @@ def maximize(
     ----------
     function, space_or_policy, budget, parallel, on, retries, seconds, timeout, store, durability, progress
         Arguments of `minimize`. A policy that was made with ``minimize=True`` is refused.
-    callbacks, stop, warm_start, constraints, objective, seed
-        Arguments of `minimize`.
+    callbacks, stop, warm_start, constraints, objective, objectives, seed
+        Arguments of `minimize`; the first of several objectives is maximised.
 
     Raises
     ------
@@ -142,18 +150,22 @@ def maximize(
     True
     """
     return Tuning(
-        minimize=False, function=function, policy=_policy_for(space_or_policy, seed, False, constraints, objective),
+        minimize=False, function=function,
+        policy=_policy_for(space_or_policy, seed, False, constraints, objective, objectives),
         plan=EvaluationPlan(budget, parallel, retries, seconds, timeout), on=on, progress=progress,
         callbacks=callbacks, stop=stop, warm_start=warm_start,
     ).play(store, durability)  # fmt: skip
 
 
-def _policy_for(space_or_policy: Any, seed: int, minimize: bool, constraints: Any, objective: str | None) -> Policy:
+def _policy_for(
+    space_or_policy: Any, seed: int, minimize: bool, constraints: Any, objective: str | None, objectives: Any
+) -> Policy:  # fmt: skip
     """Return the policy that was given, or the default one of the space that was given."""
     if isinstance(space_or_policy, Policy):
-        for name, given in (("constraints", constraints), ("objective", objective)):
+        outputs = {"constraints": constraints, "objective": objective, "objectives": objectives}
+        for name, given in outputs.items():
             if given is not None:
-                checks.refuse(name, given, "None with a policy: give them to `ConstrainedGPEI`")
+                checks.refuse(name, given, "None with a policy: give them to `ConstrainedGPEI` or `GPEHVI`")
         if seed != 0:
             checks.refuse("seed", seed, "0 with a policy, which has its own")
         return space_or_policy
@@ -166,6 +178,11 @@ def _policy_for(space_or_policy: Any, seed: int, minimize: bool, constraints: An
         allowed = "a policy with a kernel of the arms, such as GPEI(arms, Covariance(matrix)): none can be learned"
         checks.refuse("space_or_policy", space, allowed)
     options: dict[str, Any] = {"seed": checks.integer("seed", seed, 0), "minimize": minimize}
+    if objectives is not None:
+        if objective is not None:
+            checks.refuse("objective", objective, "None with objectives, of which it may be the first")
+        kind = GPEHVI if len(check_objectives(objectives)) == 2 else HypervolumeUCB
+        return kind(space, objectives=objectives, constraints=constraints, **options)
     if constraints is not None:
         return ConstrainedGPEI(space, constraints=constraints, objective=objective, **options)
     if objective is not None:
@@ -232,7 +249,7 @@ class Tuning:
                 rule.check(self.policy)
         if self.warm_start is not None:
             if self.policy.outputs is not None:
-                checks.refuse("warm_start", "earlier observations", "None with constraints; `tell` takes them")
+                checks.refuse("warm_start", "earlier observations", "None with several outputs; `tell` takes them")
             self.warm_start = earlier_observations(self.warm_start, self.policy.space)
         self._set_direction()  # last, since it changes the policy
 
@@ -369,7 +386,7 @@ class Tuning:
         """Update the best evaluation by one that has ended."""
         self._since_best += ticket.call != 0  # observations from before the run do not count
         outputs = self.policy.outputs
-        if keeps(ticket, {} if outputs is None else outputs.limits):
+        if keeps(ticket, {} if outputs is None else outputs.others):
             best, oriented = self._best, self.policy._oriented
             if best is None or oriented(ticket.y) > oriented(best.y):
                 self._best, self._since_best = ticket, 0
@@ -419,6 +436,6 @@ class Tuning:
         )  # fmt: skip
 
     def _outputs_of(self, told: Sequence[Ticket]) -> dict[str, Floats]:
-        """Return the values (n,) of the outputs that have limits, by name; NaN where one was not measured."""
-        names = () if self.policy.outputs is None else self.policy.outputs.limits
+        """Return the values (n,) of outputs besides the first objective, by name; NaN where one was not measured."""
+        names = () if self.policy.outputs is None else self.policy.outputs.others
         return {name: np.array([t.result["outputs"][name] for t in told], dtype=np.float64) for name in names}

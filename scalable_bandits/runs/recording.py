@@ -238,7 +238,7 @@ def record(
     candidate, x = point_fields(policy.space)
     fields = [Field("call", "int64"), candidate, x, Field("y"), Field("noise"), Field("time")]
     if policy.outputs is not None:  # those besides the objective, y
-        fields.append(Field("outputs", shape=(len(policy.outputs.limits),), dimensions=("output",)))
+        fields.append(Field("outputs", shape=(len(policy.outputs.others),), dimensions=("output",)))
     parts = {"policy": policy, **(parts or {})}
     opened = open_run(store, kind, fields, parts, planned, durability, settings=settings)
     try:

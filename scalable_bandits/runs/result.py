@@ -14,10 +14,12 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats, showable
-from scalable_bandits.policies import Best, ConstrainedGPEI, Margin, Policy
+from scalable_bandits.formulas.hypervolume import hypervolume
+from scalable_bandits.policies import Best, ConstrainedGPEI, FrontPoint, Margin, Policy
 from scalable_bandits.policies.measurements import LARGEST
-from scalable_bandits.policies.outputs import Limit
-from scalable_bandits.runs.readable import Text, by_name, duration_in_words, shown, with_error
+from scalable_bandits.policies.outputs import DIRECTIONS, Output
+from scalable_bandits.policies.several_objectives import SeveralObjectivesPolicy
+from scalable_bandits.runs.readable import Text, by_name, duration_in_words, listed, shown, with_error
 from scalable_bandits.runs.stopping import Measured as Measured
 from scalable_bandits.runs.summary import lines_of
 from scalable_bandits.spaces import Mask, Space
@@ -45,7 +47,7 @@ class Evaluation(NamedTuple):
     value: float  # in units of y; NaN if the evaluation failed
     error: str  # error message; empty if the evaluation did not fail
     seconds: float  # duration; NaN if unknown
-    outputs: Mapping[str, float] = {}  # values of the outputs that have limits, by name
+    outputs: Mapping[str, float] = {}  # values of the outputs besides the first objective, by name
     feasible: bool = True  # whether these keep their limits
 
 
@@ -109,7 +111,7 @@ class TuningResult:
     stopped_by
         Name of the rule that ended the run before its budget was used; None if none did.
     outputs
-        Values (n,) of the outputs that have limits (`constraints`), by name, in their units.
+        Values (n,) of the outputs besides the first objective (`constraints`, `objectives`), by name, in their units.
 
     Examples
     --------
@@ -161,7 +163,7 @@ class TuningResult:
     def measured(self) -> Measured | None:
         """Best observation, the first of equal ones, and what is expected at its point; None without any.
 
-        With constraints it is the best of those that keep them all.
+        With constraints it is the best of those that keep them all, with several objectives the best by the first.
         """
         known = self.feasible & np.isfinite(self.y)
         if not known.any():
@@ -177,12 +179,17 @@ class TuningResult:
         """Mask (n,) of the observations that keep all constraints, by their measured values."""
         kept = np.ones(len(self.y), dtype=np.bool_)
         for name, values in self.outputs.items():
-            kept &= self._limits[name].holds(values)
+            kept &= self._others[name].holds(values)
         return kept
 
     @property
-    def _limits(self) -> Mapping[str, Limit]:
-        return {} if self.policy.outputs is None else self.policy.outputs.limits
+    def _limited(self) -> bool:
+        """Whether there are constraints."""
+        return self.policy.outputs is not None and bool(self.policy.outputs.limits)
+
+    @property
+    def _others(self) -> Mapping[str, Output]:
+        return {} if self.policy.outputs is None else self.policy.outputs.others
 
     @property
     def constraints(self) -> list[Margin]:
@@ -190,6 +197,18 @@ class TuningResult:
         if not isinstance(self.policy, ConstrainedGPEI) or self.recommended.x is None:
             return []
         return self.policy.margins(self.recommended.x)
+
+    @property
+    def front(self) -> list[FrontPoint]:
+        """Settings that no other one beats in all objectives, by the first one; ValueError for a single objective."""
+        if not isinstance(self.policy, SeveralObjectivesPolicy):
+            checks.refuse("front", "a run with one objective", "several, as in minimize(..., objectives=[...])")
+        return self.policy.front()
+
+    @property
+    def objectives(self) -> list[str]:
+        """Names of the objectives where there are several; else empty."""
+        return [] if self.policy.outputs is None else self.policy.outputs.objectives
 
     @property
     def failed(self) -> list[Ticket]:
@@ -220,7 +239,8 @@ class TuningResult:
         DataFrame
             A column a parameter (x0, x1, ... on spaces without names; NaN where a parameter does not exist), "value" in
             units of y (NaN where the evaluation failed), "error", and "seconds" if known; with constraints a column an
-            output, and "feasible". If a parameter has one of these names, an underscore follows it.
+            output, and "feasible"; with several objectives a column of each in the place of "value". If a parameter has
+            one of these names, an underscore follows it.
         """
         import pandas
 
@@ -231,20 +251,48 @@ class TuningResult:
             del more["seconds"]
         if self.outputs:
             outputs = {name: [row.outputs.get(name, math.nan) for row in rows] for name in self.outputs}
-            more = {"value": more.pop("value"), **outputs, "feasible": [row.feasible for row in rows], **more}
+            first = self.objectives[0] if self.objectives else "value"
+            kept = {"feasible": [row.feasible for row in rows]} if self._limited else {}
+            more = {first: more.pop("value"), **outputs, **kept, **more}
         columns = parameter_columns(self._names, [by_name(space, row.x) for row in rows], index)
         return pandas.DataFrame(columns | beside(self._names, more), index)
 
     def history(self) -> pandas.DataFrame:
-        """Return "value" and "best", the best value so far that is feasible, by evaluation, both in units of y."""
+        """Return "value" and "best", the best value so far that is feasible, by evaluation, both in units of y.
+
+        With several objectives there is "hypervolume", that of the front so far beyond the last reference point, as a
+        share of that of all evaluations.
+        """
         import pandas
 
         rows = self.evaluations()
+        if isinstance(self.policy, SeveralObjectivesPolicy):
+            return self._growth(rows, self.policy)
         values = np.array([row.value for row in rows])
         kept = np.where([row.feasible for row in rows], values, math.nan)
         best = (np.fmin if self.minimize else np.fmax).accumulate(kept)
         index = pandas.RangeIndex(1, len(values) + 1, name="evaluation")
         return pandas.DataFrame({"value": values, "best": best}, index=index)
+
+    def _growth(self, rows: Sequence[Evaluation], policy: SeveralObjectivesPolicy) -> pandas.DataFrame:
+        """Return the hypervolume of the front so far, by evaluation, as a share of the last one."""
+        import pandas
+
+        signs = np.array([DIRECTIONS[each].SIGN for each in policy.directions.values()])
+        names = list(policy.directions)[1:]
+        values = [[row.value, *(row.outputs.get(name, math.nan) for name in names)] for row in rows]
+        kept = np.array([row.feasible for row in rows], dtype=np.bool_)
+        oriented = np.where(kept[:, None], np.array(values).reshape(-1, len(signs)) * signs, -np.inf)
+        oriented[~np.isfinite(oriented).all(axis=1)] = -np.inf
+        reference = policy.reference_point
+        if reference is None:
+            found = np.zeros(len(rows))
+        else:
+            last = np.array(list(reference.values())) * signs
+            found = np.array([hypervolume(oriented[: i + 1], last) for i in range(len(rows))])
+            found /= max(found[-1], 1e-300) if len(found) else 1.0
+        index = pandas.RangeIndex(1, len(rows) + 1, name="evaluation")
+        return pandas.DataFrame({"hypervolume": found}, index=index)
 
     @property
     def _names(self) -> tuple[str, ...]:
@@ -327,7 +375,10 @@ class TuningResult:
         count = f"{ended:,} evaluation{'s' * (ended != 1)}" + (f" ({failed:,} failed)" if failed else "")
         earlier = f" after {self.earlier:,} earlier observation{'s' * (self.earlier != 1)}" if self.earlier else ""
         rule = "" if self.stopped_by is None else f"; ended by {self.stopped_by}"
-        kept = f"; {int(self.feasible.sum()):,} keep all constraints" if self.outputs else ""
+        kept = f"; {int(self.feasible.sum()):,} keep all constraints" if self._limited else ""
+        if isinstance(self.policy, SeveralObjectivesPolicy):
+            better = listed([f"{name} is {way}d" for name, way in self.policy.directions.items()], MOST_ROWS)
+            return f"{better}; {count}{earlier}{taken}{'; interrupted' if self.interrupted else rule}{kept}"
         return f"{better} is better; {count}{earlier}{taken}{'; interrupted' if self.interrupted else rule}{kept}"
 
 
@@ -342,6 +393,8 @@ def best_points(found: TuningResult) -> BestPoints:
     measured, policy, heading = found.measured, found.policy, found._heading()
     if found.recommended.x is None or not len(found):
         return BestPoints(heading, (), ())
+    if isinstance(policy, SeveralObjectivesPolicy):
+        return _front_points(found, policy, heading)
     points = [("recommended", *found.recommended)]
     if measured is not None:
         points.append(("best measured", measured.x, measured.value, measured.std))
@@ -355,6 +408,26 @@ def best_points(found: TuningResult) -> BestPoints:
     if len(found._names) > MOST_ROWS:
         rows.insert(MOST_ROWS, (f"({len(found._names) - MOST_ROWS} more)", *[""] * len(columns)))
     return BestPoints(heading, tuple(title for title, *_ in points), tuple(rows))
+
+
+def _front_points(found: TuningResult, policy: SeveralObjectivesPolicy, heading: str) -> BestPoints:
+    """Return the recommended point of a front, and those that are best by each objective."""
+    front, space = policy.front(), policy.space
+    if not front:
+        return BestPoints(f"{heading}; no setting keeps all constraints so surely", (), ())
+    place = space.parse(found.recommended.x)[0]
+    columns = {"recommended": next((p for p in front if np.array_equal(space.parse(p.x)[0], place)), front[0])}
+    for name, way in policy.directions.items():
+        best = min if way == "minimize" else max
+        columns[f"{'smallest' if way == 'minimize' else 'largest'} {name}"] = best(front, key=lambda p: p.values[name])
+    settings = [by_name(space, point.x) for point in columns.values()]
+    names = found._names[:MOST_ROWS]
+    rows = [(name, *(shown(each[name]) if name in each else "-" for each in settings)) for name in names]
+    for name in policy.directions:
+        rows.append((name, *(with_error(each.values[name], each.stds[name]) for each in columns.values())))
+    for i, (name, limit) in enumerate(policy.constraints.items()):
+        rows.append((f"{name} ({limit})", *(_margin_text(policy.margins(each.x)[i]) for each in columns.values())))
+    return BestPoints(f"{heading}; {len(front):,} on the front", tuple(columns), tuple(rows))
 
 
 def _cells(found: TuningResult, x: Any, value: float, std: float) -> list[str]:

@@ -95,7 +95,7 @@ def _check(policy: Policy, environment: Environment, available: Available | None
     if policy.minimize:
         checks.refuse("policy", "one with minimize=True", "a policy that maximises: regret is defined for these")
     if policy.outputs is not None:
-        checks.refuse("policy", "one with constraints", "a policy that is told numbers")
+        checks.refuse("policy", "one of several outputs", "a policy that is told numbers")
     check_unrecorded(policy)
     checks.kind("environment", environment, Environment, "an environment")
     if environment.space != policy.space:

@@ -12,6 +12,9 @@ Of an output that has to keep a limit, values near the limit matter, on both sid
 
     z = (asinh((y - limit) / s) - their average) / their standard deviation, s = median of |y - limit|   (4)
 
+Of one of several objectives, the values of the whole front matter, which are good and bad: the same around their
+median, with a scale three times as large, so that most of the values stay nearly as they are.
+
 The bilog of Eriksson & Poloczek 2021 does the same with s = 1, in units of y, and a kink at the limit.
 """
 
@@ -121,7 +124,7 @@ class AroundLimit(Transform):
         return self._limit + self._spread * np.sinh(np.clip(self._center + self._deviation * z, -FARTHEST, FARTHEST))
 
 
-def around_limit(y: Floats, limit: float) -> Transform:
+def around_limit(y: Floats, limit: float, reach: float = 1.0) -> Transform:
     """Return the transform (4) of values y (n,), n >= 1; if they are equal, one that makes them 0.
 
     Parameters
@@ -130,8 +133,10 @@ def around_limit(y: Floats, limit: float) -> Transform:
         Values, in units of y.
     limit
         Limit, in units of y.
+    reach
+        Factor of the scale s.
     """
-    spread = max(float(np.median(np.abs(y - limit))), LEAST)
+    spread = max(reach * float(np.median(np.abs(y - limit))), LEAST)
     bent = np.arcsinh((y - limit) / spread)
     deviation = float(bent.std())
     return AroundLimit(limit, spread, float(bent.mean()), deviation if deviation > 1e-9 else 1.0)

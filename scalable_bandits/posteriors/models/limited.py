@@ -1,4 +1,4 @@
-"""Models of the outputs of a function that have to keep a limit, one for each, in one domain.
+"""Models of several outputs of a function, objectives and those that have to keep a limit, in one domain.
 
 Values and limits are oriented: a larger value is better, and a limit is the smallest value that keeps it.
 """
@@ -18,6 +18,8 @@ from scalable_bandits.posteriors.models.learned import NEGLIGIBLE, LearnedModel,
 from scalable_bandits.posteriors.models.model import CANDIDATES, Candidates, GivenPrior, MakeEngine, Model
 from scalable_bandits.posteriors.state import State, StateEntry, Stateful, group, nested, part
 from scalable_bandits.spaces import Domain, Indices, Mask
+
+OBJECTIVE_REACH = 3.0  # distance from the median, in median distances, up to which an objective is nearly linear
 
 
 class LimitedModel(LearnedModel):
@@ -44,24 +46,32 @@ class LimitedModel(LearnedModel):
     def _worth(self, ys: Floats) -> Floats:
         return -np.abs(ys - self.limit)
 
-    def measured(self, numbers: Indices, points: Floats) -> tuple[Floats, Floats]:
-        """Return mean and variance (k,) at candidates, in units of the engine's y; where y is exact, its value.
 
-        Parameters
-        ----------
-        numbers, points
-            Numbers (k,) and coordinates (k, d) of the candidates.
-        """
-        transform, here = self.transform, np.zeros(len(numbers), dtype=np.bool_)
-        mean, variance = np.zeros((2, len(numbers)))
-        if self.ys and self.noise < NEGLIGIBLE:
-            known, averages, _ = self.averages()
-            place = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
-            here = known[place] == numbers
-            mean[here] = transform(averages[place[here]])
-        if not here.all():
-            mean[~here], variance[~here] = Model.believed(self, points[~here])
-        return mean, variance
+def measured(
+    model: LearnedModel, numbers: Indices, points: Floats, noisy: bool = False
+) -> tuple[Floats, Floats]:  # fmt: skip
+    """Return mean and variance (k,) at candidates, in units of the engine's y; where y is exact, its value.
+
+    Parameters
+    ----------
+    model
+        Model of an output.
+    numbers, points
+        Numbers (k,) and coordinates (k, d) of the candidates.
+    noisy
+        Whether values that are not exact count like those that are.
+    """
+    transform, here = model.transform, np.zeros(len(numbers), dtype=np.bool_)
+    mean, variance = np.zeros((2, len(numbers)))
+    if model.ys and (noisy or model.noise < NEGLIGIBLE):
+        known, averages, _ = model.averages()  # in the order of their first measurements
+        order = np.argsort(known)
+        place = order[np.minimum(np.searchsorted(known, numbers, sorter=order), len(known) - 1)]
+        here = known[place] == numbers
+        mean[here] = transform(averages[place[here]])
+    if not here.all():
+        mean[~here], variance[~here] = Model.believed(model, points[~here])
+    return mean, variance
 
 
 class ConstrainedModel(LearnedModel):
@@ -90,6 +100,16 @@ class ConstrainedModel(LearnedModel):
             return super()._transform_of(count)
         ys, kept = self._values(count), np.array(self.kept)[self.shown[:count]]
         return around_limit(ys, float(ys[kept].max() if kept.any() else np.median(ys)))
+
+
+class ObjectiveModel(LearnedModel):
+    """Learned model of one of several objectives. Parameters are those of `LearnedModel`."""
+
+    def _transform_of(self, count: int) -> Transform:
+        if self.known_noise:  # in units of y, which only a linear function scales
+            return super()._transform_of(count)
+        ys = self._values(count)
+        return around_limit(ys, float(np.median(ys)), OBJECTIVE_REACH)
 
 
 class OutputModels(Stateful):
@@ -128,7 +148,7 @@ class OutputModels(Stateful):
     @property
     def queried(self) -> Mask:
         """Mask (n,) of the candidates of which at least one output was measured."""
-        return np.any([model.queried for model in self.models], axis=0)
+        return np.asarray(np.any([model.queried for model in self.models], axis=0))
 
     def _states(self) -> State:
         return nested(**{str(j): model.state() for j, model in enumerate(self.models)})
@@ -153,7 +173,8 @@ class LimitedOutputs(OutputModels):
 
     def chances(self, points: Floats) -> Floats:
         """Return the posterior probabilities (J, k) that the outputs keep their limits at points (k, d)."""
-        return np.array([_chance(*model.believed(points), model.least) for model in self.models])
+        found = [_chance(*model.believed(points), model.least) for model in self.models]
+        return np.array(found).reshape(-1, len(points))
 
     def measured(self, numbers: Indices, points: Floats) -> tuple[Floats, Floats]:
         """Return these probabilities (J, k) at candidates, and by how much the outputs miss their limits (J, k).
@@ -167,7 +188,7 @@ class LimitedOutputs(OutputModels):
         """
         chances, misses = np.empty((2, len(self.models), len(numbers)))
         for j, model in enumerate(self.models):
-            mean, variance = model.measured(numbers, points)
+            mean, variance = measured(model, numbers, points)
             chances[j], misses[j] = _chance(mean, variance, model.least), np.maximum(model.least - mean, 0.0)
         return chances, misses
 
