@@ -199,8 +199,8 @@ class Command(Specification):
         Key of the value in the JSON object on the last line of output; "a.b" is key b in the object under a. If not
         given, the last line is the value.
     outputs
-        Keys of further values in that object, those of `constraints`. The result is then a dict by key, with None
-        for a value that is null.
+        Keys of further values in that object, of further objectives and of `constraints`. The result is then a dict by
+        key, with None for a value that is null.
 
     Raises
     ------

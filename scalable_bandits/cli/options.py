@@ -64,6 +64,11 @@ CONSTRAINT_HELP = (
     'Limit of another value in that object, as "latency<=50" or "accuracy>=0.9"; may be repeated. Needs --value-from.'
 )
 CONSTRAINT = Annotated[list[str] | None, option("KEY<=LIMIT", CONSTRAINT_HELP)]
+OBJECTIVE_HELP = (
+    'Key of a further objective in that object, as "seconds" or "accuracy=maximize"; may be repeated. Without one, that'
+    " of the first objective, --value-from."
+)
+OBJECTIVE = Annotated[list[str] | None, option("KEY", OBJECTIVE_HELP)]
 TIMEOUT = Annotated[float | None, option("S", "Seconds after which an evaluation is ended, and has failed.")]
 RETRIES = Annotated[int, option("N", "Tries of a failed evaluation after the first.", min=0)]
 SEED = Annotated[int, option("N", "Seed of all random numbers.", min=0)]
@@ -81,6 +86,22 @@ def limits(texts: list[str] | None) -> dict[str, Limit] | None:
         except ValueError:
             checks.refuse("--constraint", text, 'a key, <= or >=, and a number: "latency<=50"')
     return found or None
+
+
+def objectives(texts: list[str] | None, first: str | None, minimize: bool) -> dict[str, str] | None:
+    """Return directions by key: of the first objective, and of those in texts such as "seconds"; None without."""
+    if not texts:
+        return None
+    if first is None:
+        checks.refuse("--objective", texts[0], "with --value-from, the key of the first objective")
+    usual = "minimize" if minimize else "maximize"
+    found = {first: usual}
+    for text in texts:
+        name, _, direction = text.partition("=")
+        if not name or name in found or direction not in ("", "minimize", "maximize"):
+            checks.refuse("--objective", text, 'another key, or one with a direction: "accuracy=maximize"')
+        found[name] = direction or usual
+    return found
 
 
 def numbers(text: str) -> list[Any]:

@@ -332,6 +332,7 @@ def tune(
     parallel: Annotated[int, option("N", "Number of evaluations in flight at once.", min=1)] = 1,
     value_from: options.VALUE_FROM = None,
     constraint: options.CONSTRAINT = None,
+    objective: options.OBJECTIVE = None,
     timeout: options.TIMEOUT = None,
     retries: options.RETRIES = 0,
     seed: options.SEED = 0,
@@ -344,12 +345,14 @@ def tune(
 
     again = resume_command(store, command=command)
     with refusals(again=again), terminated_like_interrupted(), chdir("."):
-        find = runs.minimize if _direction("tune", minimize) else runs.maximize
-        limits = options.limits(constraint)
+        smaller = _direction("tune", minimize)
+        find = runs.minimize if smaller else runs.maximize
+        limits, objectives = options.limits(constraint), options.objectives(objective, value_from, smaller)
+        outputs = (*list(objectives or ())[1:], *(limits or ()))
         found = find(
-            Command(command, value_from, tuple(limits or ())), SearchSpace.from_toml(space), budget, parallel=parallel,
-            retries=retries, timeout=timeout, store=store, constraints=limits,
-            objective=value_from if limits else None, seed=seed, progress=True,
+            Command(command, value_from, outputs), SearchSpace.from_toml(space), budget, parallel=parallel,
+            retries=retries, timeout=timeout, store=store, constraints=limits, objectives=objectives,
+            objective=value_from if limits and not objectives else None, seed=seed, progress=True,
         )  # fmt: skip
     _show_found(found, again, store, json)
 
@@ -444,7 +447,8 @@ def _show_found(found: TuningResult, again: str, store: str, json: bool) -> None
         print_json(
             {"evaluations": len(found.tickets), "minimize": found.minimize, "interrupted": found.interrupted,
              "best": found.recommended, "measured": found.measured, "failed": plain_failures(found),
-             **({"constraints": [each._asdict() for each in found.constraints]} if found.constraints else {})}
+             **({"constraints": [each._asdict() for each in found.constraints]} if found.constraints else {}),
+             **({"front": [each._asdict() for each in found.front]} if found.objectives else {})}
         )  # fmt: skip
     else:
         show_best(found)

@@ -26,14 +26,14 @@ def log_expected_improvement(mean: Floats, std: Floats, best: float | Floats, xi
     mean, std
         (k,) posterior mean and standard deviation, in units of y.
     best
-        Incumbent, the value to improve on, in units of y.
+        Incumbent, the value to improve on, in units of y; or several (q, 1).
     xi
         Least improvement over the incumbent, in units of y.
 
     Returns
     -------
     ndarray
-        (k,) logarithm of a value in units of y.
+        (k,) logarithm of a value in units of y; or (q, k).
 
     References
     ----------
@@ -202,7 +202,7 @@ class ObjectiveIndex(Protocol):
         """Return the index (k,)."""
 
     def slopes(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
-        """Return its derivatives in means and variances, in their shape."""
+        """Return its derivatives in means and variances, of the shape (k,) or (p, k) that these have."""
 
 
 @attrs.frozen(eq=False)

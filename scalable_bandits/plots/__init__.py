@@ -14,6 +14,7 @@ from scalable_bandits.plots.figures import cover_panels as cover_panels
 from scalable_bandits.plots.figures import growth_panels as growth_panels
 from scalable_bandits.plots.figures import partition as partition
 from scalable_bandits.plots.figures import study_panels as study_panels
+from scalable_bandits.plots.front import front as front
 from scalable_bandits.plots.style import COLOURS as COLOURS
 from scalable_bandits.plots.tuning import history as history
 from scalable_bandits.plots.tuning import importance as importance

@@ -18,6 +18,7 @@ from scalable_bandits.analysis import NORMAL, Importance, Slice
 from scalable_bandits.analysis.parameters import played_policy
 from scalable_bandits.checks import Floats
 from scalable_bandits.plots.arrangement import AxesArray, axes, beginnings, panels, rows_of
+from scalable_bandits.plots.front import growth
 from scalable_bandits.plots.style import COLOURS, LONGEST, inches, legend, logarithmic, plain, rows, star, ticks, tidy
 from scalable_bandits.policies import Policy
 from scalable_bandits.runs.result import TuningResult
@@ -103,7 +104,7 @@ def history(found: TuningResult, ax: Axes | None = None, *, log: bool | None = N
     """Draw the measured values, the best so far, and what the recommended setting is expected to be worth.
 
     Crosses at the edge are failed evaluations; triangles there are values so bad that they would hide the others. With
-    constraints, circles are values that do not keep them.
+    constraints, circles are values that do not keep them. With several objectives it is the hypervolume of the front.
 
     Parameters
     ----------
@@ -129,6 +130,8 @@ def history(found: TuningResult, ax: Axes | None = None, *, log: bool | None = N
     'value (larger is better)'
     """
     checks.kind("found", found, TuningResult, "a result of maximize or minimize")
+    if found.objectives:
+        return growth(found, axes(ax))
     past, evaluations = found.history(), found.evaluations()
     numbers, values = past.index.to_numpy(), past["value"].to_numpy()
     ax = axes(ax)

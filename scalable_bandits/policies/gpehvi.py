@@ -28,7 +28,17 @@ class GPEHVI(SeveralObjectivesPolicy):
 
     It is told a dict of values by output: ``policy.tell(x, {"loss": 0.3, "seconds": 41.0})``.
 
-    Parameters are those of `SeveralObjectivesPolicy`; of more than two objectives, `HypervolumeUCB`.
+    Parameters
+    ----------
+    objectives
+        Names of two outputs; `HypervolumeUCB` takes more.
+
+    Other parameters are those of `SeveralObjectivesPolicy`.
+
+    Raises
+    ------
+    ValueError
+        If there are not two objectives; as of `SeveralObjectivesPolicy`.
 
     Examples
     --------

@@ -32,6 +32,11 @@ class HypervolumeUCB(SeveralObjectivesPolicy):
 
     Parameters are those of `SeveralObjectivesPolicy`.
 
+    Raises
+    ------
+    ValueError
+        If there are fewer than two objectives; as of `SeveralObjectivesPolicy`.
+
     Examples
     --------
     >>> import scalable_bandits as sb

@@ -21,7 +21,7 @@ from scalable_bandits.posteriors.placement import is_local
 from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, new_axes, picture, provenance
 from scalable_bandits.report.numbers import number
 from scalable_bandits.runs.limits import kept_values, others_of
-from scalable_bandits.runs.readable import point_text, shown
+from scalable_bandits.runs.readable import by_name, point_text, shown, with_error
 from scalable_bandits.runs.recording import replay_calls
 from scalable_bandits.runs.result import TuningResult, best_points
 from scalable_bandits.runs.resuming import environment_of, known_space, policy_of
@@ -47,7 +47,10 @@ def result_section(found: TuningResult) -> Section:
     """Make the section of a result: a table of the best settings, and pictures of all that the space allows."""
     summarized = best_points(found)
     table = Block("table", headings=("", *summarized.columns), rows=summarized.rows, text=f"{summarized.heading}.")
-    drawn = [picture(plots.history(found, new_axes()), "Measured values and the best so far", "history")]
+    history = "Growth of the front" if found.objectives else "Measured values and the best so far"
+    drawn = [picture(plots.history(found, new_axes()), history, "history")]
+    if found.objectives:
+        drawn.insert(0, picture(plots.front(found, new_axes()), "Measured values and the front", "front"))
     for draw in (_importance, _slices, _parallel):
         try:
             drawn.append(draw(found))
@@ -101,7 +104,8 @@ def run_report(run: StoredRun, place: str) -> Report:
     if len(run):
         policy = rebuilt(run)
         if isinstance(policy, Policy) and run.attributes.get("kind") != "simulate":
-            sections += [result_section(stored_result(run, policy)), _best(run)]
+            found = stored_result(run, policy)
+            sections += [result_section(found), _front(found) if found.objectives else _best(run)]
             sections += [] if policy.space.named else [_posterior(run, policy)]
         else:
             sections += [_over_rounds(run), _best(run), _posterior(run, policy)]
@@ -193,6 +197,18 @@ def _best(run: StoredRun) -> Section:
     rows = [(f"{numbers[i]:,}", *row, number(float(y[i]))) for i, row in zip(order, cells, strict=True)]
     title = f"The {len(rows)} {_better(run)} observations" + (" that keep all constraints" if others_of(run) else "")
     return Section("Observations", [Block("table", title, ("round", *headings, "y"), rows, 1)])
+
+
+def _front(found: TuningResult) -> Section:
+    """Tabulate the settings that no other one beats in all objectives, at most some of them, spread over the front."""
+    front, space = found.front, found.policy.space
+    rows = np.unique(np.linspace(0, len(front) - 1, min(len(front), BEST_ROWS)).round().astype(np.int64))
+    names, settings = [axis.name for axis in space.axes], [by_name(space, front[i].x) for i in rows]
+    cells = [[shown(each[name], 6) if name in each else "" for name in names] for each in settings]
+    values = [[with_error(front[i].values[name], front[i].stds[name]) for name in found.directions] for i in rows]
+    table = [(*setting, *each) for setting, each in zip(cells, values, strict=True)]
+    title = f"{len(rows)} of the {len(front):,} settings of the front"
+    return Section("Front", [Block("table", title, (*names, *found.directions), table, len(found.directions))])
 
 
 def _failures(run: StoredRun) -> Section:

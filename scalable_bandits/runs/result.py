@@ -208,7 +208,12 @@ class TuningResult:
     @property
     def objectives(self) -> list[str]:
         """Names of the objectives where there are several; else empty."""
-        return [] if self.policy.outputs is None else self.policy.outputs.objectives
+        return list(self.directions)
+
+    @property
+    def directions(self) -> dict[str, str]:
+        """Direction, "minimize" or "maximize", by objective where there are several; else empty."""
+        return self.policy.directions if isinstance(self.policy, SeveralObjectivesPolicy) else {}
 
     @property
     def failed(self) -> list[Ticket]:

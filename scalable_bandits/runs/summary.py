@@ -12,6 +12,7 @@ from scalable_bandits.policies import Best, ConstrainedGPEI, Policy, RandomSearc
 from scalable_bandits.policies.contradiction import left_out_errors
 from scalable_bandits.policies.first_points import FIRST
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
+from scalable_bandits.policies.several_objectives import SeveralObjectivesPolicy
 from scalable_bandits.posteriors.models.learned import LearnedModel
 from scalable_bandits.posteriors.models.model import Model
 from scalable_bandits.runs.importance import Importance, importance_of
@@ -49,6 +50,8 @@ def lines_of(policy: Policy, best: Best, measured: Measured | None, values: Floa
     known = not ignorant and not isinstance(policy, RandomSearch)  # whether the posterior means anything
     setting = point_text(best.x, 4)
     recommended = f"Recommended: {setting if len(setting) <= LONGEST else f'{setting[: LONGEST - 3]}...'}"
+    if isinstance(policy, SeveralObjectivesPolicy):
+        return [line for line in (recommended, *_front(policy, best)) if line]
     lines = [recommended, _expected(policy, best) if known else ""]
     lines += [_constraints(policy, best) if isinstance(policy, ConstrainedGPEI) else ""]
     lines += ["" if measured is None else _measured(policy, best, measured, values, known)]
@@ -68,6 +71,20 @@ def _expected(policy: Policy, best: Best) -> str:
         return ""
     ends = [with_error(end, best.std).partition(" ±")[0] for end in (low, high)]  # with as many digits
     return f"Expected value there: {with_error(best.mean, best.std)}, 95 % interval {ends[0]} to {ends[1]}"
+
+
+def _front(policy: SeveralObjectivesPolicy, best: Best) -> list[str]:
+    """Say what the recommended setting is worth by each objective, what the front is, which constraints are kept."""
+    front, place = policy.front(), policy.space.parse(best.x)[0]
+    limits = _constraints(policy, best) if policy.constraints else ""
+    if not front:
+        return [limits]
+    here = next((each for each in front if np.array_equal(policy.space.parse(each.x)[0], place)), front[0])
+    values = [f"{name} {with_error(here.values[name], here.stds[name])}" for name in here.values]
+    ends = {name: sorted(each.values[name] for each in front) for name in here.values}
+    ranges = [f"{name} from {shown(found[0])} to {shown(found[-1])}" for name, found in ends.items()]
+    count = f"{len(front):,} setting{'s' * (len(front) != 1)}"
+    return [f"Its values: {listed(values, MOST_NAMES)}", f"Front: {count}, {listed(ranges, MOST_NAMES)}", limits]
 
 
 def _constraints(policy: ConstrainedGPEI, best: Best) -> str:

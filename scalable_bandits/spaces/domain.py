@@ -94,7 +94,10 @@ class Domain:
         return self.points(np.arange(self.choosable, self.size))
 
     def allowed(self, available: ArrayLike | None, context: Mapping[int, float] | None = None) -> Mask | None:
-        """Return the mask (size,) of the candidates that may be chosen, or None for all; arguments as in `ask`."""
+        """Return the mask (size,) of the candidates that may be chosen, or None for all; arguments as in `ask`.
+
+        ValueError if there is none, or the space has no contexts.
+        """
         if context is not None:
             if self.space.finite is None:
                 allowed = "None with candidates= of a box; policies that play the whole of it take contexts"

@@ -304,7 +304,7 @@ def test_a_limit_is_a_number():
 
 def test_simulations_have_one_output():
     environment = sb.TableEnvironment(GRID, np.zeros(GRID.size))
-    with pytest.raises(ValueError, match="policy: got 'one of several outputs'; allowed: a policy that is told numbers"):
+    with pytest.raises(ValueError, match="got 'one of several outputs'; allowed: a policy that is told numbers"):
         sb.simulate(sb.ConstrainedGPEI(GRID, constraints=LIMITS), environment, 3)
 
 

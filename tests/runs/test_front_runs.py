@@ -1,0 +1,211 @@
+"""Tuning with several objectives: results, stores, pages, exports and the command show the front."""
+
+import json
+import re
+import stat
+
+import numpy as np
+import optuna
+import pandas
+import pytest
+from naive import fronts
+from typer.testing import CliRunner
+
+import scalable_bandits as sb
+from scalable_bandits.cli import app
+from scalable_bandits.formulas.hypervolume import hypervolume
+from scalable_bandits.integrations.export import export
+from scalable_bandits.report.writing import write_report
+from scalable_bandits.runs.resuming import resume
+from scalable_bandits.store import ObservationStore, SpecificationDiffers
+
+SPACE = {"x": sb.Real(0.0, 1.0), "y": sb.Real(0.0, 1.0)}
+GOALS = {"loss": "minimize", "speed": "maximize"}
+LIMITS = {"cost": sb.AtMost(1.2)}
+
+
+def measured(setting):
+    """Loss is smallest at (.9, .2), speed largest at (.1, .8), and unknown where x is small."""
+    x, y = setting["x"], setting["y"]
+    speed = None if x < 0.05 else 2.0 - (x - 0.1) ** 2 - (y - 0.8) ** 2
+    return {"loss": (x - 0.9) ** 2 + (y - 0.2) ** 2, "speed": speed, "cost": x + y}
+
+
+def evaluated(found):
+    """Oriented values (n, 2) of the evaluations of which all is known, and which keep the limit."""
+    table = found.table().dropna(subset=["speed"])
+    table = table[table["cost"] <= 1.2]
+    return np.column_stack([-table["loss"], table["speed"]])
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """Store of a run that was ended and continued, and the result without an interruption."""
+    place = tmp_path_factory.mktemp("runs") / "run.zarr"
+    whole = sb.minimize(measured, SPACE, 20, objectives=GOALS, constraints=LIMITS)
+    sb.minimize(measured, SPACE, 12, objectives=GOALS, constraints=LIMITS, store=place)
+    found = sb.minimize(measured, SPACE, 20, objectives=GOALS, constraints=LIMITS, store=place)
+    np.testing.assert_array_equal(found.y, whole.y)
+    np.testing.assert_array_equal(found.outputs["speed"], whole.outputs["speed"])
+    assert found.front == whole.front
+    return place, found
+
+
+def test_result(stored):
+    _, found = stored
+    table = found.table()
+    assert table.columns.tolist() == ["x", "y", "loss", "speed", "cost", "feasible", "error", "seconds"]
+    expected = {tuple(point) for point in fronts.front([tuple(row) for row in evaluated(found).tolist()])}
+    points = {(-measured(each.x)["loss"], measured(each.x)["speed"]) for each in found.front}
+    assert sorted(points) == pytest.approx(np.array(sorted(expected)))
+    assert [each.values["loss"] for each in found.front] == sorted(each.values["loss"] for each in found.front)
+    assert found.best in [each.x for each in found.front]
+    heading = repr(found).splitlines()[0]
+    assert "loss is minimized, speed is maximized; 20 evaluations" in heading
+    assert heading.endswith(f"; {len(found.front)} on the front")
+    assert repr(found).splitlines()[1].split("  ")[-1] == "largest speed"
+    summary = found.summary()
+    assert f"Front: {len(found.front)} settings, loss from " in summary
+    assert "It keeps all constraints: cost " in summary
+
+
+def test_history_is_the_hypervolume(stored):
+    _, found = stored
+    ends = found.policy.reference_point
+    values, reference = evaluated(found), np.array([-ends["loss"], ends["speed"]])
+    grown = found.history()["hypervolume"]
+    assert grown.is_monotonic_increasing
+    assert grown.iloc[-1] == 1.0
+    known = found.table()
+    kept = (known["speed"].notna() & (known["cost"] <= 1.2)).to_numpy()
+    for i in (3, 8, 14):
+        part = hypervolume(values[: kept[: i + 1].sum()], reference)
+        assert grown.iloc[i] == pytest.approx(part / hypervolume(values, reference))
+
+
+def test_pictures(stored):
+    _, found = stored
+    ax = sb.plots.front(found)
+    drawn = {line.get_label(): line for line in ax.lines}
+    assert len(drawn["measured, not feasible"].get_xdata()) == (~found.feasible).sum()
+    assert "recommended" in {text.get_text() for text in ax.get_legend().get_texts()}
+    assert ax.get_ylabel() == "speed (larger is better)"
+    (edge,) = (line for line in ax.lines if line.get_drawstyle().startswith("steps"))
+    # What the line dominates is what its points dominate: it stays on the worse side of them.
+    x, y = np.array(edge.get_xdata()), np.array(edge.get_ydata())
+    assert edge.get_drawstyle() == "steps-post"
+    assert (np.diff(x) > 0).all()
+    assert (np.diff(y) > 0).all()
+    assert sb.plots.history(found).get_ylabel().startswith("hypervolume")
+    swapped = sb.plots.front(found, objectives=["speed", "loss"])
+    assert swapped.get_xlabel() == "speed (larger is better)"
+    (edge,) = (line for line in swapped.lines if line.get_drawstyle().startswith("steps"))
+    assert edge.get_drawstyle() == "steps-pre"  # of so much speed, the loss is that of the next faster setting
+    with pytest.raises(ValueError, match="objectives: got"):
+        sb.plots.front(found, objectives=["speed", "cost"])
+    single = sb.minimize(lambda setting: setting["x"], SPACE, 3)
+    with pytest.raises(ValueError, match="front: got 'a run with one objective'"):
+        sb.plots.front(single)
+
+
+def test_continued_from_the_store_alone(stored, tmp_path):
+    place, _ = stored
+    copied = tmp_path / "copy.zarr"
+    sb.copy(place, copied)
+    found = resume(copied, rounds=22, function=f"{__name__}:measured")
+    whole = sb.minimize(measured, SPACE, 22, objectives=GOALS, constraints=LIMITS)
+    np.testing.assert_array_equal(found.y, whole.y)
+
+
+def test_another_direction_is_another_run(stored):
+    place, _ = stored
+    with pytest.raises(SpecificationDiffers, match=r"policy\.objectives\.speed: stored 'maximize', given 'minimize'"):
+        sb.minimize(measured, SPACE, 22, objectives={**GOALS, "speed": "minimize"}, constraints=LIMITS, store=place)
+
+
+def test_page(stored, tmp_path):
+    place, found = stored
+    page = write_report(place, tmp_path / "page.html").read_text()
+    assert f"of the {len(found.front)} settings of the front" in page
+    assert "Measured values and the front" in page
+    assert "Growth of the front" in page
+    assert "observations that keep" not in page
+
+
+def test_exports(stored, tmp_path):
+    place, found = stored
+    export(place, tmp_path / "run.csv")
+    read = pandas.read_csv(tmp_path / "run.csv")
+    np.testing.assert_array_equal(read["speed"], found.table()["speed"])
+    storage = optuna.storages.InMemoryStorage()
+    export(place, storage, name="run")
+    study = optuna.load_study(study_name="run", storage=storage)
+    assert [each.name for each in study.directions] == ["MINIMIZE", "MAXIMIZE"]
+    unknown = found.table()["speed"].isna().sum()
+    assert sum(trial.state.name == "FAIL" for trial in study.trials) == unknown
+    best = sorted(trial.values[0] for trial in study.best_trials)  # Optuna's front, of those that keep the limit
+    assert best == pytest.approx([each.values["loss"] for each in found.front], abs=1e-12)
+
+
+def test_three_objectives():
+    found = sb.maximize(
+        lambda setting: {"a": setting["x"], "b": setting["y"], "c": -setting["x"] - setting["y"]},
+        SPACE, 14, objectives=["a", "b", "c"],
+    )  # fmt: skip
+    assert type(found.policy) is sb.HypervolumeUCB
+    assert len(found.front) == 14  # each gains in c what it loses in a or b
+    assert sb.plots.front(found, objectives=["b", "c"]).get_xlabel() == "b (larger is better)"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"objectives": ["loss"]}, "objectives: got ['loss']; allowed: names of two outputs or more"),
+        ({"objectives": GOALS, "objective": "loss"}, "objective: got 'loss'; allowed: None with objectives"),
+        ({"objectives": {"speed": "maximize", "loss": "minimize"}}, "objectives['speed']: got 'maximize'"),
+        ({"objectives": GOALS, "constraints": {"loss": sb.AtMost(1)}}, "constraints: got 'loss'"),
+        ({"objectives": ["loss", "sped"]}, "did you mean 'speed'"),
+        ({"objectives": GOALS, "warm_start": ([{"x": 0.1, "y": 0.1}], [1.0])}, "warm_start"),
+    ],
+)
+def test_refuses(arguments, text):
+    with pytest.raises(ValueError, match=re.escape(text)):
+        sb.minimize(measured, SPACE, 5, **arguments)
+
+
+SCRIPT = """#!/bin/sh
+awk -v x="$1" -v y="$2" 'BEGIN {
+    printf "{\\"loss\\": %.9f, \\"made\\": {\\"speed\\": %.9f}}\\n", (x - .9)^2 + y^2, 2 - (x - .1)^2 - (y - .8)^2
+}'
+"""
+
+
+def command(*arguments):
+    return CliRunner(env={"COLUMNS": "160"}).invoke(app, [str(argument) for argument in arguments])
+
+
+def test_command(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "space.toml").write_text("".join(f'[{n}]\ntype = "Real"\nlow = 0.0\nhigh = 1.0\n' for n in "xy"))
+    script = tmp_path / "run"
+    script.write_text(SCRIPT)
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    line = "./run {x} {y}"
+    given = ["tune", "--space", "space.toml", "--command", line, "--minimize", "--store", "s.zarr", "--budget", 13]
+    found = command(*given, "--value-from", "loss", "--objective", "made.speed=maximize", "--json")
+    assert found.exit_code == 0, found.output
+    printed = json.loads(found.stdout)
+    assert printed["front"]
+    assert set(printed["front"][0]["values"]) == {"loss", "made.speed"}
+    continued = command("resume", "s.zarr", "--rounds", 14, "--command", line)
+    assert continued.exit_code == 0, continued.output
+    assert len(ObservationStore.open("s.zarr")) == 14
+    given[given.index("--store") + 1] = "t.zarr"
+    for arguments, text in (
+        (["--objective", "made.speed"], "--objective: got 'made.speed'; allowed: with --value-from"),
+        (["--value-from", "loss", "--objective", "loss"], "--objective: got 'loss'; allowed: another key"),
+        (["--value-from", "loss", "--objective", "made.speed=up"], "--objective: got 'made.speed=up'"),
+    ):
+        refused = command(*given, *arguments)
+        assert refused.exit_code != 0
+        assert text in re.sub(r"\s+", " ", refused.output)
