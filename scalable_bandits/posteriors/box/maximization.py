@@ -107,15 +107,14 @@ def maximize_over_box(
 
     u, value, slope, used = climb(evaluate, cube[chosen], precision=sizes.precision)
     first = int(np.argmax(value))
-    x, best = _to_box(u[[first]], bounds)[0], float(value[first])
+    top = Top(_to_box(u[[first]], bounds)[0], float(value[first]), len(points) + used)
     if sizes.finish and not _converged(u, value, slope, sizes.slope)[first]:
-        x, best, more = _finish(surface, index, bounds, u[first], best)
-        used += more
+        top = finish(surface, index, bounds, u[first], top)
     # Points `near` are first among equals, so that a point that is asked for again gets the same number.
-    every, indices = np.concatenate([likely, x[None]]), np.append(values[: len(likely)], best)
+    every, indices = np.concatenate([likely, top.x[None]]), np.append(values[: len(likely)], top.value)
     floor = indices.max() - TIE_TOLERANCE * abs(indices.max())
     winner = int(np.flatnonzero(indices >= floor)[0])
-    return Top(every[winner], float(indices[winner]), len(points) + used)
+    return Top(every[winner], float(indices[winner]), top.evaluations)
 
 
 def maximize_over_slice(
@@ -220,10 +219,22 @@ def _converged(u: Floats, value: Floats, slope: Floats, tolerance: float = SLOPE
     return np.asarray(np.abs(uphill).max(axis=1) <= tolerance * np.maximum(1.0, np.abs(value)))
 
 
-def _finish(
-    surface: SearchSurface, index: SmoothIndex, bounds: Floats, u: Floats, value: float
-) -> tuple[Floats, float, int]:
-    """Refine a point u of the unit cube by L-BFGS-B; return point in the box, index, and number of evaluations."""
+def finish(
+    surface: SearchSurface, index: SmoothIndex, bounds: Floats, u: Floats, top: Top, gain: float = 1e-14
+) -> Top:  # fmt: skip
+    """Refine a maximum by L-BFGS-B.
+
+    Parameters
+    ----------
+    surface, index, bounds
+        Parameters of `maximize_over_box`.
+    u
+        Point (d,) of the unit cube where the maximum is.
+    top
+        The maximum, which is returned if no step is one.
+    gain
+        Relative gain of a step below which the steps end.
+    """
     from scipy.optimize import minimize
 
     sides = bounds[:, 1] - bounds[:, 0]
@@ -234,7 +245,8 @@ def _finish(
 
     found = minimize(
         descent, u, jac=True, method="L-BFGS-B", bounds=[(0.0, 1.0)] * len(u),
-        options={"maxiter": 30, "ftol": 1e-14, "gtol": 1e-9},
+        options={"maxiter": 30, "ftol": gain, "gtol": 1e-9},
     )  # fmt: skip
-    end, top = (found.x, -float(found.fun)) if -found.fun > value else (u, value)
-    return _to_box(end[None], bounds)[0], top, int(found.nfev)
+    used = top.evaluations + int(found.nfev)
+    rises = -found.fun > top.value
+    return Top(_to_box(found.x[None], bounds)[0], -float(found.fun), used) if rises else top._replace(evaluations=used)

@@ -22,7 +22,7 @@ import numpy as np
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
-from scalable_bandits.posteriors.box.maximization import Top
+from scalable_bandits.posteriors.box.maximization import Top, finish
 from scalable_bandits.posteriors.box.queried import QueriedEngine
 from scalable_bandits.posteriors.box.surface import PriorMean, SearchSurface, SmoothIndex
 from scalable_bandits.posteriors.state import StateEntry, array
@@ -34,8 +34,7 @@ STARTS = 64  # number of random starts; one more is where the posterior mean is 
 FEW = 2  # number of starts that go on to the end
 MOST_STEPS = 8  # largest number of steps
 PRECISION = 1e-12  # relative gain below which a start has converged
-MOST_CLIMBED = 30  # largest number of steps by gradients from the best end
-FEW_DIMENSIONS = 10  # number of dimensions up to which these go as far as rounding allows
+FEW_DIMENSIONS = 10  # number of dimensions up to which steps by gradients go as far as rounding allows
 EXACT, COARSE = 1e-14, 1e-7  # relative gain of a step below which they end, in few and in more dimensions
 
 
@@ -219,31 +218,8 @@ def top_of_weights(surface: SearchSurface, index: SmoothIndex, bounds: Floats, s
         if not len(left):
             break
     top = int(np.argmax(values))
+    best_end = Top(x[top], float(values[top]), used)
     if not jumped[top]:  # a fixed point, as a corner is
-        return Top(x[top], float(values[top]), used)
-    x[top], values[top], more = _climbed(surface, index, bounds, x[top], float(values[top]))
-    return Top(x[top], float(values[top]), used + more)
-
-
-def _climbed(
-    surface: SearchSurface, index: SmoothIndex, bounds: Floats, x: Floats, value: float
-) -> tuple[Floats, float, int]:
-    """Climb from a point x (d,) by L-BFGS-B; return the end, its index and the number of evaluations."""
-    from scipy.optimize import minimize
-
-    (low, high), sides = bounds.T, bounds[:, 1] - bounds[:, 0]
-
-    def in_box(u: Floats) -> Floats:
-        return np.where(u >= 1.0, high, np.clip(low + u * sides, low, high))
-
-    def descent(u: Floats) -> tuple[float, Floats]:
-        found, gradient = surface.index(index, in_box(u)[None])
-        return -float(found[0]), -gradient[0] * sides
-
-    start, gain = np.clip((x - low) / sides, 0.0, 1.0), EXACT if len(x) <= FEW_DIMENSIONS else COARSE
-    end = minimize(
-        descent, start, jac=True, method="L-BFGS-B", bounds=[(0.0, 1.0)] * len(x),
-        options={"maxiter": MOST_CLIMBED, "ftol": gain, "gtol": 1e-9},
-    )  # fmt: skip
-    rises = -end.fun > value
-    return (in_box(end.x) if rises else x), max(value, -float(end.fun)), int(end.nfev)
+        return best_end
+    u, gain = np.clip((x[top] - low) / (high - low), 0.0, 1.0), EXACT if len(low) <= FEW_DIMENSIONS else COARSE
+    return finish(surface, index, bounds, u, best_end, gain)
