@@ -30,21 +30,19 @@ from optuna.trial import FrozenTrial, TrialState
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.integrations import optuna_study
-from scalable_bandits.integrations.optuna_study import Key, Outcome, StudyHistory, TrialSpace, key_of
-from scalable_bandits.policies import GPEI, AtMost, ConstrainedGPEI, Policy
+from scalable_bandits.integrations.optuna_study import VALUE, Key, Outcome, StudyHistory, TrialSpace, key_of
+from scalable_bandits.policies import GPEHVI, GPEI, AtMost, ConstrainedGPEI, HypervolumeUCB, Policy
 from scalable_bandits.policies.pending import AllFailed
 from scalable_bandits.randomness import derived_seed
 from scalable_bandits.runs.evaluations import check_fresh
-from scalable_bandits.spaces import SearchSpace
 
 __all__ = ["BanditSampler"]
 
-MakePolicy = Callable[..., Policy]  # (space, seed, minimize)
+MakePolicy = Callable[..., Policy]  # (space, seed, minimize); of several objectives with their directions besides
 # Number of the preceding trials that are searched for ones whose parameters are still being chosen by another process.
 # The policy is asked for one more point for each of them and the last point is used, so that parallel processes do not
 # choose the same one.
 PRECEDING = 16
-VALUE = "value of the trial"  # output of a policy with constraints
 MOST_REPEATED = 3  # number of times that a policy is asked again if it chooses what is running
 FEWEST_KEPT = 32  # number of policies that are kept, at least; others are made again from the history
 
@@ -56,7 +54,9 @@ class BanditSampler(BaseSampler):
     ----------
     policy
         Policy class, such as `GPUCB`, or function ``(space, seed, minimize)`` that makes a fresh policy on a
-        `SearchSpace`, where `minimize` is whether small values are better; the default policy if not given.
+        `SearchSpace`, where `minimize` is whether small values are better; the default policy if not given. In a study
+        with several objectives it is called with `objectives` besides: "minimize" or "maximize" by name of the output,
+        ``values_0``, ``values_1``, ... in the order of the study, whose first direction `minimize` says.
     seed
         Seed of the policies and of random values; a random one if not given. Several processes that share a storage may
         have the same seed.
@@ -68,7 +68,7 @@ class BanditSampler(BaseSampler):
     constraints_func
         Function from a finished trial to a sequence of numbers, which are at most 0 where constraints are fulfilled, as
         other samplers have it. Constraints that the objective sets itself (``trial.set_constraint``) need none. With
-        constraints the default policy is `ConstrainedGPEI`; others take none.
+        constraints the default policy of one objective is `ConstrainedGPEI`; a policy that is given takes none.
     avoid_failures
         Whether the settings of failed trials are avoided; False where trials fail for other reasons than their setting,
         such as Ctrl-C or a machine that is switched off.
@@ -76,13 +76,14 @@ class BanditSampler(BaseSampler):
     Raises
     ------
     ValueError
-        If an argument is invalid; when it samples, if the study has several objectives.
+        If an argument is invalid.
 
     Notes
     -----
     Everything that the sampler chooses is a function of its arguments and of the trials in the study's storage. What it
     keeps in memory is a cache: a sampler that is made again, pickled, or used in several processes goes on alike.
 
+    - The default policy is `GPEI`; in a study with two objectives `GPEHVI`, with more `HypervolumeUCB`.
     - Completed trials are told to the policy. Trials that run, in this or another process, are pending.
     - A pruned trial is told with the last value that it reported, or with the median of the trials completed before it
       if that is worse: what it would have reached in the end is not known.
@@ -156,7 +157,7 @@ class BanditSampler(BaseSampler):
         Parameters
         ----------
         study
-            Study with one objective.
+            Study with one objective or several.
         trial
             Trial that begins.
         """
@@ -171,14 +172,13 @@ class BanditSampler(BaseSampler):
         Parameters
         ----------
         study
-            Study with one objective.
+            Study with one objective or several.
         trial
             Trial that begins.
         search_space
             Distributions by name, as `infer_relative_search_space` returns them, or some of them.
         """
         if not search_space:
-            _refuse_several_objectives(study)
             return {}
         with self._caches():
             return self._choose(study, self._read(study), trial, search_space)
@@ -191,7 +191,7 @@ class BanditSampler(BaseSampler):
         Parameters
         ----------
         study
-            Study with one objective.
+            Study with one objective or several.
         trial
             Trial that runs.
         param_name
@@ -199,7 +199,6 @@ class BanditSampler(BaseSampler):
         param_distribution
             Distribution of the parameter.
         """
-        _refuse_several_objectives(study)
         if self._group:
             with self._caches():
                 found = self._chosen_together(study, trial, param_name, param_distribution)
@@ -238,7 +237,7 @@ class BanditSampler(BaseSampler):
         state
             State in which the trial ends.
         values
-            Values (1,) of the trial; None of one that failed or was pruned.
+            Values (p,) of the trial by objective; None of one that failed or was pruned.
 
         Raises
         ------
@@ -264,7 +263,7 @@ class BanditSampler(BaseSampler):
         Parameters
         ----------
         study
-            Study with one objective.
+            Study with one objective or several.
 
         Raises
         ------
@@ -300,7 +299,6 @@ class BanditSampler(BaseSampler):
 
     def _read(self, study: optuna.Study) -> StudyHistory:
         """Return the history of a study, up to date."""
-        _refuse_several_objectives(study)
         trials = study._storage.get_all_trials(study._study_id, deepcopy=False)
         if not self._history_of(study).goes_on(trials):
             self._history = None
@@ -318,8 +316,8 @@ class BanditSampler(BaseSampler):
             if not space.distributions:
                 return None
             seed = derived_seed(self._seed, "policy", *space.distributions)
-            make = self._make_policy or (GPEI if not constraints else functools.partial(_constrained, constraints))
-            adviser = Adviser(space, make, seed, history.minimize, constraints)
+            make = self._make_policy or _default(len(history.directions), constraints)
+            adviser = Adviser(space, make, seed, history.directions, constraints)
         self._advisers[key] = adviser
         while len(self._advisers) > max(FEWEST_KEPT, 2 * len(history.groups)):
             del self._advisers[next(iter(self._advisers))]
@@ -355,15 +353,12 @@ class BanditSampler(BaseSampler):
         return self._choose(study, self._read(study), trial, together) if together else {}
 
 
-def _constrained(names: Sequence[str], space: SearchSpace, seed: int, minimize: bool) -> Policy:
-    """Make a policy with constraints of these names, which are to be at most 0."""
-    limits = {name: AtMost(0.0) for name in names}
-    return ConstrainedGPEI(space, constraints=limits, objective=VALUE, seed=seed, minimize=minimize)
-
-
-def _refuse_several_objectives(study: optuna.Study) -> None:
-    if len(study.directions) > 1:
-        checks.refuse("study", f"{len(study.directions)} objectives", "a study with one objective")
+def _default(objectives: int, constraints: Sequence[str]) -> MakePolicy:
+    """Return the class of the default policy, or what calls it, with constraints that are to be at most 0."""
+    limits = {name: AtMost(0.0) for name in constraints}
+    if objectives > 1:
+        return functools.partial(GPEHVI if objectives == 2 else HypervolumeUCB, constraints=limits)
+    return functools.partial(ConstrainedGPEI, constraints=limits, objective=VALUE) if limits else GPEI
 
 
 class Adviser:
@@ -376,11 +371,12 @@ class Adviser:
     space
         Space of the parameters.
     make_policy
-        Function that makes the policy, from its space, its seed and whether small values are better.
+        Function that makes the policy, from its space, its seed, whether small values of the first objective are
+        better, and of several objectives their directions.
     seed
         Seed of the policy.
-    minimize
-        Whether small values are better.
+    directions
+        Direction, "minimize" or "maximize", by name of the objective's output.
     constraints
         Names of the constraints that the policy is told.
 
@@ -392,20 +388,30 @@ class Adviser:
     Raises
     ------
     ValueError
-        If the function does not return a fresh policy on the space.
+        If the function does not return a fresh policy on the space, with the objectives if there are several.
     """
 
     def __init__(
-        self, space: TrialSpace, make_policy: MakePolicy, seed: int, minimize: bool, constraints: Sequence[str] = ()
-    ):  # fmt: skip
-        self.space, self._constraints = space, constraints
+        self,
+        space: TrialSpace,
+        make_policy: MakePolicy,
+        seed: int,
+        directions: Mapping[str, str],
+        constraints: Sequence[str] = (),
+    ):
+        self.space, self._objectives, self._constraints = space, tuple(directions), constraints
+        minimize, several = next(iter(directions.values())) == "minimize", len(directions) > 1
+        more = {"objectives": directions} if several else {}
         try:
-            self.policy = make_policy(space.space, seed=seed, minimize=minimize)
+            self.policy = make_policy(space.space, seed=seed, minimize=minimize, **more)
         except TypeError as error:
-            raise TypeError(f"policy: {error}; it is called with a space, seed= and minimize=") from error
+            called = "a space, seed=, minimize= and objectives=" if several else "a space, seed= and minimize="
+            raise TypeError(f"policy: {error}; it is called with {called}") from error
         if not isinstance(self.policy, Policy) or self.policy.space != space.space:
             allowed = "a policy class, or a function (space, seed, minimize) that returns a policy on that space"
             checks.refuse("policy", self.policy, allowed)
+        if several and getattr(self.policy, "directions", None) != directions:
+            checks.refuse("policy", self.policy, f"a policy of the study's objectives, {directions}")
         check_fresh(self.policy)
         self._sign = 1.0 if self.policy.minimize == minimize else -1.0
         self._told = 0  # number of the history's outcomes
@@ -426,12 +432,12 @@ class Adviser:
         pending = [(trial, point) for trial in running if (point := self.space.point(trial)) is not None]
         known = [(outcome.trial, point) for outcome, point in ended] + pending
         self._number_points([point for _, point in sorted(known, key=lambda pair: pair[0].number)])
-        for failed, group in itertools.groupby(ended, key=lambda pair: pair[0].value is None):
+        for failed, group in itertools.groupby(ended, key=lambda pair: pair[0].values is None):
             outcomes, points = zip(*group, strict=True)
-            if not failed and self._constraints:
+            if not failed and (self._constraints or len(self._objectives) > 1):
                 self.policy.tell(np.array(points), [self._outputs(outcome) for outcome in outcomes])
             elif not failed:
-                values = np.array([outcome.value for outcome in outcomes], dtype=np.float64)
+                values = np.array([outcome.values[0] for outcome in outcomes])
                 self.policy.tell(np.array(points), self._sign * values)
             for point in points if failed else ():
                 self.policy.tell_failure(point[None])
@@ -439,8 +445,9 @@ class Adviser:
         return [point for _, point in pending]
 
     def _outputs(self, outcome: Outcome) -> dict[str, float | None]:
-        """Return value and constraints of an outcome by name of the output."""
-        return {VALUE: outcome.value, **{name: outcome.constraints.get(name) for name in self._constraints}}
+        """Return values and constraints of an outcome by name of the output."""
+        values = dict(zip(self._objectives, outcome.values or (), strict=True))
+        return {**values, **{name: outcome.constraints.get(name) for name in self._constraints}}
 
     def _number_points(self, points: list[Floats]) -> None:
         """Number points in the order of their trials, so that the order in which they end does not matter."""

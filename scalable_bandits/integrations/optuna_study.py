@@ -27,6 +27,7 @@ MOST_LISTED = 1000  # largest number of steps that are an `Ordinal` of the value
 ROUNDING = 1e-8  # largest distance of a value from a step, in steps
 CONSTRAINTS = "constraints"  # system attribute of a trial with the values of its constraints, or beginning of several
 PROPOSED = "bandit:"  # beginning of the names of system attributes with the values chosen for a trial
+VALUE = "value of the trial"  # output of a policy of one objective
 LONGEST = 2000  # number of characters of a system attribute, which databases limit to 2,045
 Key = tuple[str, str]  # name and description of a distribution
 
@@ -265,7 +266,7 @@ class Outcome(NamedTuple):
     """Finished trial."""
 
     trial: FrozenTrial
-    value: float | None  # value to be told to a policy, in units of y; None for a failed evaluation
+    values: tuple[float, ...] | None  # of the objectives (p,), to be told to a policy; None for a failed evaluation
     constraints: Mapping[str, float | None] = {}  # values by name, which are at most 0 where they are fulfilled
 
 
@@ -284,6 +285,19 @@ def constraints_of(trial: FrozenTrial) -> dict[str, float | None]:
     named = {key.removeprefix(start): each for key, each in trial.system_attrs.items() if key.startswith(start)}
     values = {**found, **named}.items()
     return {name: float(value) if abs(value) <= measurements.LARGEST else None for name, value in values}
+
+
+def directions_of(study: optuna.Study) -> dict[str, str]:
+    """Return "minimize" or "maximize" by the name of each objective's output, which Optuna's tables have for several.
+
+    Parameters
+    ----------
+    study
+        Study with one objective or several.
+    """
+    directions = ["maximize" if each == StudyDirection.MAXIMIZE else "minimize" for each in study.directions]
+    names = [VALUE] if len(directions) == 1 else [f"values_{position}" for position in range(len(directions))]
+    return dict(zip(names, directions, strict=True))
 
 
 class ParameterGroups:
@@ -329,7 +343,7 @@ class StudyHistory:
     Parameters
     ----------
     study
-        Study with one objective.
+        Study with one objective or several.
     failures
         Whether failed trials are among the outcomes.
 
@@ -341,12 +355,14 @@ class StudyHistory:
         Running trials, by number.
     groups : ParameterGroups
         Parameters that occur together.
+    directions : dict
+        Direction, "minimize" or "maximize", by name of the objective's output.
     constraints : tuple of str
         Names of the constraints, those of the first finished trial that has some.
     """
 
     def __init__(self, study: optuna.Study, failures: bool = True):
-        self.minimize = study.directions[0] != StudyDirection.MAXIMIZE
+        self.directions = directions_of(study)
         self.outcomes: list[Outcome] = []
         self.running: list[FrozenTrial] = []
         self.groups = ParameterGroups()
@@ -357,7 +373,9 @@ class StudyHistory:
         self._storage = weakref.ref(study._storage)
         self._seen = 0  # number of trials that have been read
         self._unfinished: list[int] = []  # numbers of those that had not ended
-        self._values: list[float] = []  # values of the completed trials, ascending, negated if the study maximises
+        # Values of the completed trials by objective, ascending, with its sign: negated where it is maximised.
+        self._signs = [-1.0 if direction == "maximize" else 1.0 for direction in self.directions.values()]
+        self._values: list[list[float]] = [[] for _ in self.directions]
 
     def is_of(self, study: optuna.Study) -> bool:
         """Return whether the history is that of a study."""
@@ -393,26 +411,24 @@ class StudyHistory:
             self._add(trial)
 
     def _add(self, trial: FrozenTrial) -> None:
-        value = trial.values[0] if trial.values and trial.state != TrialState.FAIL else None
-        if value is not None and not (math.isfinite(value) and abs(value) <= measurements.LARGEST):
-            value = None
+        values = tuple(trial.values) if trial.values and trial.state != TrialState.FAIL else None
+        if values is not None and not all(abs(value) <= measurements.LARGEST for value in values):
+            values = None
         if trial.state == TrialState.COMPLETE:
             self.groups.add(trial.distributions)
-            if value is not None:
-                bisect.insort(self._values, value if self.minimize else -value)
-        elif value is not None:
-            value = self._pruned(value)
+            for known, sign, value in zip(self._values, self._signs, values or (), strict=values is not None):
+                bisect.insort(known, sign * value)
+        elif values is not None:
+            values = tuple(map(self._pruned, values, self._signs, self._values))
         if self._failures or trial.state != TrialState.FAIL:
             constraints = constraints_of(trial)
             self.constraints = self.constraints or tuple(constraints)
-            self.outcomes.append(Outcome(trial, value, constraints))
+            self.outcomes.append(Outcome(trial, values, constraints))
 
-    def _pruned(self, last: float) -> float:
+    @staticmethod
+    def _pruned(last: float, sign: float, completed: Sequence[float]) -> float:
         """Return the worse of a pruned trial's last report and the median of the completed trials before it."""
-        if not self._values:
-            return last
-        median = self._values[len(self._values) // 2]
-        return max(last, median) if self.minimize else min(last, -median)
+        return sign * max(sign * last, completed[len(completed) // 2]) if completed else last
 
 
 def _end(trial: FrozenTrial) -> tuple[float, int]:

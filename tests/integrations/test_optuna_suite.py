@@ -1,4 +1,4 @@
-"""The sampler for Optuna passes Optuna's own tests of samplers with one objective and a relative search space."""
+"""The sampler for Optuna passes Optuna's own tests of samplers with several objectives and a relative search space."""
 
 import functools
 from collections.abc import Callable
@@ -30,5 +30,5 @@ class TestRelative(OfSampler, pytest_samplers.RelativeSamplerTestCase):
     pass
 
 
-class TestSingleObjective(OfSampler, pytest_samplers.SingleOnlySamplerTestCase):
+class TestMultiObjective(OfSampler, pytest_samplers.MultiObjectiveSamplerTestCase):
     pass
