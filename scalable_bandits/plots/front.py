@@ -57,8 +57,8 @@ def front(found: TuningResult, ax: Axes | None = None, *, objectives: Sequence[s
         x, y = (np.array([point.values[name] for point in best]) for name in names)
         errors = [np.array([point.stds[name] for point in best]) for name in names]
         if len(directions) == 2:
-            order, where = np.argsort(x), "post" if directions[names[0]] == "minimize" else "pre"
-            ax.step(x[order], y[order], where=where, color=COLOURS[0], linewidth=1.4)
+            order, smaller = np.argsort(x), directions[names[0]] == "minimize"
+            ax.step(x[order], y[order], where="post" if smaller else "pre", color=COLOURS[0], linewidth=1.4)
         ax.errorbar(x, y, errors[1], errors[0], fmt="o", color=COLOURS[0], markersize=5.5, elinewidth=0.8,
                     label="front", zorder=3)  # fmt: skip
         at = found.policy.space.parse(found.recommended.x)[0]

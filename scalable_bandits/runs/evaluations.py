@@ -206,8 +206,9 @@ class Evaluations(AbstractContextManager["Evaluations", None]):
             own = None if noise is None else float(noise[i])
             told = {"y": y[i], "noise": own, "round": rounds + i + 1, "call": call, "ended": ended + i + 1}
             if beside is not None and policy.outputs is not None:
-                told |= {"y": None if y[i] != y[i] else y[i], "result": policy.outputs.recorded(beside[i])}
-            tickets.append(ticket._replace(state="done", changed=now, **told, **fields))
+                more = fields.get("result") or {}  # of a search the folds
+                told |= {"y": None if y[i] != y[i] else y[i], "result": policy.outputs.recorded(beside[i]) | more}
+            tickets.append(ticket._replace(state="done", changed=now, **(fields | told)))
         columns = None
         if bulk:  # not every round has a ticket
             columns = {

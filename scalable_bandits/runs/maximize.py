@@ -26,7 +26,7 @@ from scalable_bandits.progress import progress_bar, wanted
 from scalable_bandits.runs.evaluations import Evaluating, EvaluationPlan, Evaluations, NotANumber, check_fresh
 from scalable_bandits.runs.interrupts import Interrupts
 from scalable_bandits.runs.limits import keeps
-from scalable_bandits.runs.result import Measured, TuningResult, earlier_observations
+from scalable_bandits.runs.result import Measured, TuningResult, earlier_observations, earlier_outputs
 from scalable_bandits.runs.stopping import RegretBelow, Rule, RunStart, RunView, name_of
 from scalable_bandits.spaces import SearchSpace, Space
 from scalable_bandits.spaces.parameters_from import check_whole
@@ -84,7 +84,8 @@ def minimize(
         `RunView`, once it is true.
     warm_start
         Earlier observations, beside the budget: a pair of points and values, a table (structured array or DataFrame)
-        with a column for each parameter and one of values, or an earlier result.
+        with a column for each parameter and one of values, or an earlier result; with several outputs a pair of points
+        and dicts by output, or an earlier result.
     constraints, objective
         Limits that outputs have to keep, by name, such as ``{"latency": AtMost(50)}``: the policy is then
         `ConstrainedGPEI`, and the best setting is the best one that keeps them; and the name of the output to be
@@ -248,9 +249,9 @@ class Tuning:
             if isinstance(rule, RegretBelow):
                 rule.check(self.policy)
         if self.warm_start is not None:
-            if self.policy.outputs is not None:
-                checks.refuse("warm_start", "earlier observations", "None with several outputs; `tell` takes them")
-            self.warm_start = earlier_observations(self.warm_start, self.policy.space)
+            space, outputs = self.policy.space, self.policy.outputs
+            given = self.warm_start
+            self.warm_start = earlier_outputs(given, space, outputs) if outputs else earlier_observations(given, space)
         self._set_direction()  # last, since it changes the policy
 
     def _set_direction(self) -> None:
@@ -325,11 +326,13 @@ class Tuning:
         if given is None:
             return
         if not before:
-            evaluations.tell_earlier(given.x, given.y)
+            evaluations.tell_earlier(given.x, given.told)
             return
         stored = [ticket for ticket in before if ticket.call == 0]
         points = np.array([ticket.x for ticket in stored]).reshape(len(stored), given.points.shape[1])
-        if not np.array_equal(points, given.points) or [ticket.y for ticket in stored] != given.y.tolist():
+        ys = np.array([ticket.y for ticket in stored], dtype=np.float64)  # NaN for None
+        same = np.array_equal(points, given.points) and np.array_equal(ys, given.y, equal_nan=True)
+        if not same or [ticket.result for ticket in stored] != list(given.results):
             allowed = f"the {len(stored)} with which the run in the store began, or None"
             checks.refuse("warm_start", f"{len(given.y)} other observations", allowed)
 

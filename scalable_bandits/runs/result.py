@@ -17,7 +17,7 @@ from scalable_bandits.checks import Floats, showable
 from scalable_bandits.formulas.hypervolume import hypervolume
 from scalable_bandits.policies import Best, ConstrainedGPEI, FrontPoint, Margin, Policy
 from scalable_bandits.policies.measurements import LARGEST
-from scalable_bandits.policies.outputs import DIRECTIONS, Output
+from scalable_bandits.policies.outputs import DIRECTIONS, Output, Outputs
 from scalable_bandits.policies.several_objectives import SeveralObjectivesPolicy
 from scalable_bandits.runs.readable import Text, by_name, duration_in_words, listed, shown, with_error
 from scalable_bandits.runs.stopping import Measured as Measured
@@ -500,6 +500,43 @@ class Earlier(NamedTuple):
     x: Any  # points (k, d), arm numbers (k,), or a list of k dicts
     y: Floats  # (k,) in units of y
     points: Floats  # (k, d) of x
+    told: Any  # what a policy is told: y, or k dicts by output
+    results: Sequence[Any]  # k values of further outputs, as tickets have them; None without any
+
+
+def earlier_outputs(given: Any, space: Space, outputs: Outputs) -> Earlier:
+    """Convert observations of several outputs to points and values.
+
+    Parameters
+    ----------
+    given
+        Pair of points and dicts of values by output, or earlier result with these outputs.
+    space
+        Space of the policy.
+    outputs
+        Outputs of the policy.
+
+    Raises
+    ------
+    ValueError
+        If what was given is of another kind, a point is not in the space, or an output is missing or no number.
+    """
+    if isinstance(given, TuningResult):
+        own = given.policy.outputs
+        first = outputs.objective or (own.objective if own else None) or "value"
+        each = zip(given.y.tolist(), *(values.tolist() for values in given.outputs.values()), strict=True)
+        given = given.x, [dict(zip((first, *given.outputs), row, strict=True)) for row in each]
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        checks.refuse("warm_start", given, "a pair of points and dicts of values by output, or an earlier result")
+    x, rows = given
+    try:
+        points = space.check(space.parse(x)[0])
+    except ValueError as error:
+        raise ValueError(f"warm_start: {error}") from None
+    values, beside = outputs.split(rows, "warm_start")
+    if len(values) != len(points):
+        checks.refuse("warm_start", f"{len(values)} dicts of values", f"one for each of the {len(points)} points")
+    return Earlier(x, values, points, rows, [outputs.recorded(row) for row in beside])
 
 
 def earlier_observations(given: Any, space: Space, argument: str = "warm_start", anywhere: bool = False) -> Earlier:
@@ -540,7 +577,7 @@ def earlier_observations(given: Any, space: Space, argument: str = "warm_start",
         checks.refuse(argument, f"values of shape {values.shape}", f"one for each of the {len(points)} points")
     if np.abs(values).max() > LARGEST:
         checks.refuse(argument, f"values up to {np.abs(values).max()}", f"values up to {LARGEST:.0e} in size")
-    return Earlier(x, values, points)
+    return Earlier(x, values, points, values, [None] * len(values))
 
 
 def _columns(table: Any) -> list[str] | None:

@@ -197,7 +197,23 @@ def test_values_that_are_no_numbers_are_failures():
     ("arguments", "text"),
     [
         ({"objective": "loss"}, "objective: got 'loss'; allowed: None without constraints"),
-        ({"constraints": LIMITS, "warm_start": ([{"x": 0.1, "y": 0.1}], [1.0])}, "warm_start"),
+        (
+            {"constraints": LIMITS, "warm_start": ([{"x": 0.1, "y": 0.1}], [1.0])},
+            "warm_start: got [1.0]; allowed: a di",
+        ),
+        ({"constraints": LIMITS, "warm_start": 3}, "warm_start: got 3; allowed: a pair of points and dicts"),
+        (
+            {"constraints": LIMITS, "warm_start": ([{"x": 0.1, "y": 0.1}], [measured({"x": 0.1, "y": 0.1})] * 2)},
+            "warm_start: got '2 dicts of values'; allowed: one for each of the 1 points",
+        ),
+        (
+            {"constraints": LIMITS, "warm_start": ([{"x": 0.1, "y": 0.1}], [{"loss": 1.0}])},
+            "warm_start: got \"outputs ['loss']\"; allowed: outputs with 'cost'",
+        ),
+        (
+            {"constraints": LIMITS, "warm_start": ([{"x": 7.0, "y": 0.1}], [measured({"x": 0.1, "y": 0.1})])},
+            "warm_start: x['x']: got 7.0",
+        ),
         ({"constraints": LIMITS, "stop": sb.RegretBelow(0.1)}, "stop: got 'RegretBelow"),  # whose bound knows no limits
         ({"constraints": {"cost": "<= 3"}}, "constraints['cost']: got '<= 3'; allowed: sb.AtMost(number)"),
     ],
@@ -205,6 +221,24 @@ def test_values_that_are_no_numbers_are_failures():
 def test_refuses(arguments, text):
     with pytest.raises(ValueError, match=re.escape(text)):
         sb.minimize(measured, SPACE, 5, **arguments)
+
+
+def test_earlier_observations(tmp_path):
+    """Of a result, or points with dicts; told before the run, and compared with those of a store that goes on."""
+    first = sb.minimize(measured, SPACE, 11, constraints=LIMITS)
+    points = [dict(x) for x in first.x]
+    given, place = (points, [measured(x) for x in points]), tmp_path / "run.zarr"
+    found = sb.minimize(measured, SPACE, 3, constraints=LIMITS, warm_start=first, store=place)
+    again = sb.minimize(measured, SPACE, 3, constraints=LIMITS, warm_start=given)
+    assert found.earlier == again.earlier == 11
+    np.testing.assert_array_equal(found.y, again.y)
+    np.testing.assert_array_equal(found.y[:11], first.y)
+    np.testing.assert_array_equal(found.outputs["cost"][:11], first.outputs["cost"])
+    longer = sb.minimize(measured, SPACE, 5, constraints=LIMITS, warm_start=given, store=place)
+    np.testing.assert_array_equal(longer.y[:14], found.y)
+    given[1][4]["yield"] += 0.5
+    with pytest.raises(ValueError, match="11 other observations'; allowed: the 11 with which the run in the store beg"):
+        sb.minimize(measured, SPACE, 5, constraints=LIMITS, warm_start=given, store=place)
 
 
 def test_a_policy_has_its_own_constraints():

@@ -165,7 +165,7 @@ def test_three_objectives():
         ({"objectives": {"speed": "maximize", "loss": "minimize"}}, "objectives['speed']: got 'maximize'"),
         ({"objectives": GOALS, "constraints": {"loss": sb.AtMost(1)}}, "constraints: got 'loss'"),
         ({"objectives": ["loss", "sped"]}, "did you mean 'speed'"),
-        ({"objectives": GOALS, "warm_start": ([{"x": 0.1, "y": 0.1}], [1.0])}, "warm_start"),
+        ({"objectives": GOALS, "warm_start": ([{"x": 0.1, "y": 0.1}], [1.0])}, "warm_start: got [1.0]; allowed: a di"),
     ],
 )
 def test_refuses(arguments, text):
