@@ -370,7 +370,7 @@ class Policy(AbstractContextManager[Any]):
         """
         count = 1 if n is None else checks.integer("n", n, 1)
         with self._lock:
-            self._fixed = self._checked_context(context)
+            self._fixed = None if context is None else self._checked_context(context)
             self._available = available if self.space.scanned and callable(available) else None
             allowed = self.domain.allowed(None if self._available else available, context)  # type: ignore[arg-type]
             domain, pending, asked, self._batch_size = self.domain, self._pending, [], count
@@ -400,11 +400,11 @@ class Policy(AbstractContextManager[Any]):
                 return self.domain.value(asked[0])
             return self.space.gather(self.domain.values(asked))
 
-    def _checked_context(self, context: Mapping[Any, Any] | None) -> Floats | None:
+    def _checked_context(self, context: Mapping[Any, Any]) -> Floats | None:
         """Return the coordinates (d,) that a context fixes where points have no numbers; ValueError if it cannot be."""
-        if context is not None and self.space.scanned:
+        if self.space.scanned:
             checks.refuse("context", context, "None on a pool: available= chooses among its candidates")
-        if context is not None and self.domain.by_visit and not self._takes_contexts:
+        if self.domain.by_visit and not self._takes_contexts:
             allowed = (
                 f"None for {type(self).__name__} where candidates are not enumerated; on a Grid of fewer it is taken"
             )

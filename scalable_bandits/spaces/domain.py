@@ -135,7 +135,7 @@ class Domain:
         """Return the domain in which points (k, d) have the numbers (k,) of an earlier process."""
         return self
 
-    def fixed(self, context: Mapping[Any, Any] | None) -> Floats | None:
+    def fixed(self, context: Mapping[Any, Any]) -> Floats | None:
         """Return the coordinates (d,) that a context fixes, NaN where one is free; None if a mask says it (`allowed`).
 
         ValueError for a context that the space does not have.
@@ -269,8 +269,8 @@ class VisitedDomain(Domain):
     def sample(self, seed: int) -> Floats:
         return self.space.sample(seed)
 
-    def fixed(self, context: Mapping[Any, Any] | None) -> Floats | None:
-        return None if context is None else self.space.context(context)
+    def fixed(self, context: Mapping[Any, Any]) -> Floats:
+        return self.space.context(context)
 
     def draw_uniform(self, rng: np.random.Generator, allowed: Mask | None, fixed: Floats | None = None) -> Floats:
         return self.space.draw(1, rng, fixed)[0]
