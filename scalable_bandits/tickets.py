@@ -51,7 +51,9 @@ class Ticket(NamedTuple):
     error, trace
         Error of the last failure in one line, and the end of its traceback.
     result
-        What the evaluation gave besides its value, as plain data; of searches the scores and times of the folds.
+        What the evaluation gave besides its value, as plain data: of searches the list of the folds' scores and times,
+        of several outputs a dict with the values of the others as "outputs", and of searches with constraints the list
+        as "folds".
     setting
         Values by parameter, of a space with names, as text.
     asked, changed

@@ -1,6 +1,7 @@
 """A search over candidates that are evaluated in batches, each on several folds; it can be stored and continued.
 
-A store has one ticket for each candidate, whose result is the list of the folds' scores and times.
+A store has one ticket for each candidate, whose result is the list of the folds' scores and times; with constraints a
+dict, in which the list is "folds" beside the "outputs" of the policy.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import numpy as np
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies import Policy
-from scalable_bandits.policies.measurements import LARGEST
 from scalable_bandits.policies.pending import AllFailed
 from scalable_bandits.randomness import generator
 from scalable_bandits.runs.evaluations import Evaluations
@@ -67,7 +67,8 @@ class CandidateSearch:
         """Take over the evaluations of a recording, from which the policy was told already."""
         self.recording = recording
         for ticket in recording.ended():
-            self.evaluations.append(CandidateEvaluation(self.space.setting(np.array(ticket.x)), ticket.result))
+            folds = ticket.result if self.policy.outputs is None else ticket.result["folds"]
+            self.evaluations.append(CandidateEvaluation(self.space.setting(np.array(ticket.x)), folds))
         self._seen = {self._key(each.setting) for each in self.evaluations}
 
     def batches(self, size: Callable[[], int]) -> Iterator[list[Setting]]:
@@ -88,7 +89,7 @@ class CandidateSearch:
                 return
             yield settings
 
-    def tell(self, setting: Setting, folds: list[Fold], value: float, error: str) -> None:
+    def tell(self, setting: Setting, folds: list[Fold], value: Any, error: str) -> None:
         """Tell the policy, and the store if there is one, of an evaluation.
 
         Parameters
@@ -98,18 +99,22 @@ class CandidateSearch:
         folds
             What its evaluation gave.
         value, error
-            Value that the policy is told, and why there is none; empty if there is one.
+            Value, or dict of outputs, that the policy is told, and why there is none; empty if there is one.
         """
         x: Any = setting
-        if not error and not abs(value) <= LARGEST:  # or NaN
-            error = f"the score is {value}"
-        fields: dict[str, Any] = {"result": folds, "starts": 1, "failures": int(bool(error))}
+        result = folds if self.policy.outputs is None else {"folds": folds}
+        fields: dict[str, Any] = {"result": result, "starts": 1, "failures": int(bool(error))}
         with nullcontext() if self.recording is None else self.recording.ending(**fields):
             if error:
                 self.policy.tell_failure(x, error=error)
             else:
                 self.policy.tell(x, value)
         self.evaluations.append(CandidateEvaluation(setting, folds))
+
+    def place_of(self, setting: Any) -> int | None:
+        """Return the position of the evaluation of a setting; None if it has not been evaluated."""
+        keys = [self._key(each.setting) for each in self.evaluations]
+        return keys.index(key) if (key := self._key(setting)) in keys else None
 
     # ---- candidates
 

@@ -30,7 +30,9 @@ from scalable_bandits import checks, identity
 from scalable_bandits.execution.connect import connect
 from scalable_bandits.integrations.candidate_search import CandidateSearch, Fold
 from scalable_bandits.integrations.param_distributions import ParameterMap
-from scalable_bandits.policies import GPEI, Policy
+from scalable_bandits.policies import GPEI, ConstrainedGPEI, Policy
+from scalable_bandits.policies.measurements import LARGEST
+from scalable_bandits.policies.outputs import Limit, Outputs, check_limits
 from scalable_bandits.posteriors.placement import threads_of
 from scalable_bandits.runs.evaluations import Evaluations
 from scalable_bandits.runs.recording import record
@@ -118,15 +120,20 @@ class BanditSearchCV(BaseSearchCV):
         "local:4" (worker processes), the address of a Dask scheduler, a `distributed.Client`, or a recipe file.
     policy
         Function of a space and `seed=` that returns the policy, such as `GPUCB` or `functools.partial(GPEI, xi=0.1)`.
-        If not given, `GPEI`.
+        If not given, `GPEI`; with constraints `ConstrainedGPEI`. With constraints the function is called with
+        `constraints=` and `objective=`, the name in `refit`, besides.
     store
         Store of the search, as in `maximize`. The same `fit` continues a search that is in the store already: its
         candidates are not evaluated again.
+    constraints
+        Limits of mean test scores by name of the scorer, such as ``{"precision": sb.AtLeast(0.9)}``. `scoring` has
+        several scores then, and `refit` names the one that is maximised among the candidates that keep all limits.
 
     Attributes
     ----------
     cv_results_ : dict
-        Scores, times and parameters (k,) of the k candidates evaluated, in the order of evaluation.
+        Scores, times and parameters (k,) of the k candidates evaluated, in the order of evaluation; with constraints
+        "feasible", whether the candidate was evaluated and keeps all limits.
     best_estimator_ : estimator
         Estimator of the best candidate, fitted to all data.
     best_score_ : float
@@ -134,7 +141,7 @@ class BanditSearchCV(BaseSearchCV):
     best_params_ : dict
         Hyperparameters of the best candidate.
     best_index_ : int
-        Position of the best candidate in the results.
+        Position of the best candidate in the results; if none keeps all limits, of the one that is likeliest to.
     policy_ : Policy
         Policy after the search; `policy_.best()` is the candidate of largest posterior mean.
     scorer_, n_splits_, refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
@@ -161,6 +168,7 @@ class BanditSearchCV(BaseSearchCV):
         "on": "no_validation",  # by the executors
         "policy": [callable, None],
         "store": "no_validation",  # by the store
+        "constraints": [dict, None],
     }
 
     def __init__(
@@ -182,6 +190,7 @@ class BanditSearchCV(BaseSearchCV):
         on: Any = None,
         policy: Callable[..., Policy] | None = None,
         store: Any = None,
+        constraints: Mapping[str, Limit] | None = None,
     ):
         super().__init__(
             estimator, scoring=scoring, n_jobs=n_jobs, refit=refit, cv=cv, verbose=verbose, pre_dispatch=pre_dispatch,
@@ -194,6 +203,7 @@ class BanditSearchCV(BaseSearchCV):
         self.on = on
         self.policy = policy
         self.store = store
+        self.constraints = constraints
 
     def __sklearn_clone__(self) -> Self:
         """Return an unfitted copy with the same executor and store: a client of a cluster cannot be copied."""
@@ -255,7 +265,7 @@ class BanditSearchCV(BaseSearchCV):
                         search.tell(setting, folds, *outcome)
         self.policy_ = search.policy
         candidates = [parameters.arguments(each.setting) for each in search.evaluations]
-        self._take_results(data, candidates, [dict(fold) for each in search.evaluations for fold in each.folds])
+        self._take_results(data, candidates, search)
         if self.refit:
             self._fit_best(data)
         return self
@@ -264,7 +274,9 @@ class BanditSearchCV(BaseSearchCV):
 
     def _checked(self, X: Any, y: Any, params: dict[str, Any]) -> _Data:
         """Check the data, and split them."""
-        scorers, _ = self._get_scorers()
+        limits, (scorers, _) = self._limits(), self._get_scorers()
+        if limits and not callable(self.scoring):
+            self._check_limited(getattr(scorers, "_scorers", None), limits)
         X, y = indexable(X, y)
         routed = self._get_routed_params_for_fit(_check_method_params(X, params=params))
         splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
@@ -283,18 +295,39 @@ class BanditSearchCV(BaseSearchCV):
             checks.refuse("cv", splitter, allowed)
         return _Data(X, y, folds, scorers, routed)
 
+    def _limits(self) -> dict[str, Limit]:
+        """Return the limits by score, checked; empty without constraints."""
+        limits = {} if self.constraints is None else check_limits(self.constraints)
+        if limits and not isinstance(self.refit, str):
+            checks.refuse("refit", self.refit, "with constraints, the name of the score that is maximised")
+        if self.refit in limits:
+            checks.refuse("constraints", self.refit, "names of other scores than that of `refit`, which is maximised")
+        return limits
+
+    def _check_limited(self, scores: Any, limits: Mapping[str, Limit]) -> None:
+        """Raise ValueError unless there are scores by name, with those that have limits among them."""
+        if not isinstance(scores, dict):
+            allowed = "with constraints, several scores by name: a list, a dict, or a function that returns a dict"
+            checks.refuse("scoring", self.scoring, allowed)
+        for name in limits:
+            if name not in scores:
+                checks.refuse("constraints", name, f"names of scores: {', '.join(scores)}")
+
     def _policy(self, space: SearchSpace) -> Policy:
         """Make the policy."""
-        state, seed = self.random_state, 0
+        state, seed, limits = self.random_state, 0, self._limits()
+        more = {"constraints": limits, "objective": self.refit} if limits else {}
         if state is not None:
             seed = int(state) if isinstance(state, Integral) else int(check_random_state(state).randint(2**31 - 1))
         try:
-            made = (self.policy or GPEI)(space, seed=seed)
+            made = (self.policy or (ConstrainedGPEI if limits else GPEI))(space, seed=seed, **more)
         except TypeError as error:
-            raise TypeError(f"policy: {error}; it is called with a space and seed=") from error
-        if not isinstance(made, Policy) or made.space != space or made.minimize:
+            called = "a space, seed=, constraints= and objective=" if limits else "a space and seed="
+            raise TypeError(f"policy: {error}; it is called with {called}") from error
+        outputs = Outputs(self.refit, limits) if limits else None
+        if not isinstance(made, Policy) or made.space != space or made.minimize or made.outputs != outputs:
             allowed = "a function of a space and `seed=` that returns a policy on that space, which maximises"
-            checks.refuse("policy", self.policy, allowed)
+            checks.refuse("policy", self.policy, f"{allowed}, with these constraints" if limits else allowed)
         return made
 
     @contextmanager
@@ -361,12 +394,29 @@ class BanditSearchCV(BaseSearchCV):
         )  # fmt: skip
         return [out[first : first + count] for first in range(0, total, count)]
 
-    def _outcome(self, folds: list[Fold]) -> tuple[float, str]:
-        """Return what the policy is told of a candidate: the mean of the score that is maximised, or an error."""
+    def _outcome(self, folds: list[Fold]) -> tuple[Any, str]:
+        """Return what the policy is told of a candidate, or an error.
+
+        It is the mean of the score that is maximised; with constraints, a dict with the means of the others too.
+        """
         failures = [fold["fit_error"] for fold in folds if fold["fit_error"] is not None]
         if failures:
             return np.nan, failures[0].strip().rpartition("\n")[2] or "the fit failed"
-        return float(np.mean([self._objective(fold["test_scores"]) for fold in folds])), ""
+        value, limits = float(np.mean([self._objective(fold["test_scores"]) for fold in folds])), self._limits()
+        if not abs(value) <= LARGEST:  # or NaN
+            return np.nan, f"the score is {value}"
+        if not limits:
+            return value, ""
+        self._check_limited(folds[0]["test_scores"], limits)
+        means = {name: float(np.mean([fold["test_scores"][name] for fold in folds])) for name in limits}
+        return {self.refit: value, **{name: each if abs(each) <= LARGEST else None for name, each in means.items()}}, ""
+
+    def _keeps(self, folds: list[Fold]) -> bool:
+        """Return whether a candidate was evaluated and keeps all limits."""
+        value, error = self._outcome(folds)
+        return not error and all(
+            value[name] is not None and limit.holds(value[name]) for name, limit in self._limits().items()
+        )
 
     def _objective(self, scores: Any) -> Any:
         """Return the score that is maximised, of one score or of several by name."""
@@ -377,21 +427,38 @@ class BanditSearchCV(BaseSearchCV):
 
     # ---- after the search
 
-    def _take_results(self, data: _Data, candidates: list[dict[str, Any]], out: list[Fold]) -> None:
+    def _take_results(self, data: _Data, candidates: list[dict[str, Any]], search: CandidateSearch) -> None:
         """Set the results and the best candidate, as scikit-learn's searches do."""
+        out = [dict(fold) for each in search.evaluations for fold in each.folds]
         _validation._warn_or_raise_about_fit_failures(out, self.error_score)
         if callable(self.scoring):
             _validation._insert_error_scores(out, self.error_score)
         self.n_splits_ = len(data.folds)
         self.scorer_ = getattr(data.scorers, "_scorers", data.scorers)  # several by name
         self.multimetric_ = isinstance(out[0]["test_scores"], dict)
-        self.cv_results_ = self._format_results(candidates, self.n_splits_, out, {})
+        more = {"feasible": [self._keeps(each.folds) for each in search.evaluations]} if self.constraints else {}
+        self.cv_results_ = self._format_results(candidates, self.n_splits_, out, more)
         if self.refit or not self.multimetric_:
             metric = self.refit if self.multimetric_ else "score"
-            self.best_index_ = self._select_best_index(self.refit, metric, self.cv_results_)
+            self.best_index_ = (
+                self._best_allowed(search) if more else self._select_best_index(self.refit, metric, self.cv_results_)
+            )
             if not callable(self.refit):
                 self.best_score_ = self.cv_results_[f"mean_test_{metric}"][self.best_index_]
             self.best_params_ = candidates[self.best_index_]
+
+    def _best_allowed(self, search: CandidateSearch) -> int:
+        """Return the position of the best candidate that keeps all limits, or of the one that is likeliest to."""
+        results, feasible = self.cv_results_, self.cv_results_["feasible"]
+        ranks = results[f"rank_test_{self.refit}"]
+        if feasible.any():
+            return int(np.where(feasible, ranks, len(ranks) + 1).argmin())
+        place = search.place_of(self.policy_.best().x) if self.policy_.rounds else None
+        best = int(ranks.argmin()) if place is None else place
+        shown = [f"{name} {results[f'mean_test_{name}'][best]:.6g} ({limit})" for name, limit in self._limits().items()]
+        text = f"constraints: none of {len(ranks)} candidates keeps all limits; the best one is the likeliest to"
+        checks.warn(f"{text}, {results['params'][best]}: {', '.join(shown)}")
+        return best
 
     def _fit_best(self, data: _Data) -> None:
         """Fit the best candidate to all data."""

@@ -52,7 +52,7 @@ def evaluations(run: StoredRun) -> pandas.DataFrame:
     columns = parameter_columns(names, settings, pandas.RangeIndex(len(order)))
     more = {
         "value": [np.nan if t.y is None else t.y for t in order],
-        **{name: [np.nan if t.result is None else t.result["outputs"][name] for t in order] for name in others},
+        **{name: [(t.result or {}).get("outputs", {}).get(name, np.nan) for t in order] for name in others},
         **({"feasible": [keeps(t, others) for t in order]} if others else {}),
         "error": ["" if t.state == "done" else t.error for t in order],
         "seconds": [np.nan if t.seconds is None else t.seconds for t in order],

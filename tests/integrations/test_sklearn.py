@@ -1,5 +1,6 @@
 """`BanditSearchCV`: scikit-learn's own checks of searches, and what its searches do, with a policy that chooses."""
 
+import math
 import pickle
 from functools import partial
 
@@ -462,3 +463,110 @@ def test_a_large_space_of_which_little_is_allowed():
         UserWarning, match=r"n_iter: got 12, but no new one was found among \d+ random settings; \d have"
     ):
         search(Sum(), space, n_iter=12).fit(X, Y)
+
+
+# ---- constraints
+
+
+class Sized(Fragile):
+    """Classifier whose scores are functions of x; one above .9 cannot be fitted."""
+
+    def fit(self, X, y):
+        if self.x > 0.9:
+            raise ArithmeticError(f"x = {self.x} is too large")
+        self.classes_ = np.unique(y)
+        return self
+
+
+def gain(estimator, X, y=None):
+    return estimator.x
+
+
+def size(estimator, X, y=None):
+    return estimator.x**2
+
+
+def limited(**keywords):
+    """Search for the largest x with x ** 2 <= .5."""
+    given = {
+        "scoring": {"gain": gain, "size": size}, "refit": "gain", "constraints": {"size": sb.AtMost(0.5)},
+        "n_iter": 16, "cv": 2, **keywords,
+    }  # fmt: skip
+    return BanditSearchCV(Sized(), given.pop("space", {"x": uniform(0, 0.9)}), **given)
+
+
+def test_the_best_candidate_that_keeps_its_limits():
+    found = limited().fit(X, Y)
+    results = found.cv_results_
+    x = np.array([each["x"] for each in results["params"]])
+    np.testing.assert_array_equal(results["feasible"], x**2 <= 0.5)
+    assert found.best_index_ == np.argmax(np.where(results["feasible"], x, -1.0)) != np.argmax(x)
+    assert found.best_score_ == found.best_estimator_.x == found.best_params_["x"] == found.policy_.best().x["x"]
+    assert 0.5**0.5 - 0.005 < found.best_score_ <= 0.5**0.5
+    assert type(found.policy_) is sb.ConstrainedGPEI
+    assert clone(found).constraints == {"size": sb.AtMost(0.5)}
+    assert "feasible" not in limited(constraints=None, policy=sb.RandomSearch, n_iter=2).fit(X, Y).cv_results_
+
+
+def test_scores_of_one_function_with_limits():
+    """Of which an infinite one, and NaN, keep no limit; a policy that is given is called with the limits."""
+
+    def scores_of(estimator, X, y):
+        cost = {-2: math.inf, -1: math.nan}.get(estimator.x, float(estimator.x))
+        return {"gain": float(estimator.x), "cost": cost, "more": -cost}
+
+    given = {"constraints": {"cost": sb.AtLeast(-3), "more": sb.AtMost(3.0)}, "space": {"x": [-4, -3, -2, -1]}}
+    policy = partial(sb.ConstrainedGPEI, delta=0.2)
+    with pytest.warns((UserWarning, RuntimeWarning), match="non-finite|invalid value"):
+        found = limited(**given, scoring=scores_of, policy=policy, n_iter=4).fit(X, Y)
+    order = np.argsort([each["x"] for each in found.cv_results_["params"]])
+    assert found.cv_results_["feasible"][order].tolist() == [False, True, False, False]
+    assert found.best_params_ == {"x": -3}
+    assert found.policy_.delta == 0.2
+
+
+def test_no_candidate_keeps_its_limits():
+    with pytest.warns(
+        UserWarning, match=r"none of 12 candidates keeps .* likeliest to, \{'x': 0.*size 0.*at most -1\)"
+    ):
+        found = limited(constraints={"size": sb.AtMost(-1.0)}, n_iter=12).fit(X, Y)
+    assert not found.cv_results_["feasible"].any()
+    assert found.best_index_ == np.argmin(found.cv_results_["mean_test_size"])
+
+
+def test_a_candidate_that_failed_keeps_no_limits():
+    """Also where the score for errors would."""
+    with pytest.warns((FitFailedWarning, UserWarning)):
+        found = limited(space={"x": [0.8, 0.85, 0.95]}, error_score=0.0, n_iter=3).fit(X, Y)
+    assert not found.cv_results_["feasible"].any()
+    assert found.best_params_ == {"x": 0.8}
+    assert (found.policy_.rounds, found.policy_.failures) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"constraints": {}}, "^constraints: got {}; allowed: a dict of limits"),
+        ({"constraints": {"size": 0.5}}, r"^constraints\['size'\]: got 0.5; allowed: sb.AtMost"),
+        ({"constraints": {"sice": sb.AtMost(1)}}, "^constraints: got 'sice'; allowed: names of scores: gain, size"),
+        ({"constraints": {"gain": sb.AtMost(1)}}, "^constraints: got 'gain'; allowed: names of other scores than"),
+        ({"refit": False}, "^refit: got False; allowed: with constraints, the name of the score"),
+        ({"refit": lambda results: 0}, "^refit: got .*; allowed: with constraints, the name"),
+        ({"scoring": "accuracy"}, "^scoring: got 'accuracy'; allowed: with constraints, several scores by name"),
+        ({"scoring": gain}, "^scoring: got .*; allowed: with constraints, several scores by name"),
+        ({"scoring": both, "refit": "error"}, "^constraints: got 'size'; allowed: names of scores: accuracy, error"),
+        ({"policy": lambda space, seed, **_: sb.GPEI(space, seed=seed)}, "^policy: got .*, with these constraints"),
+    ],
+)
+def test_refuses_constraints(given, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        limited(**given, store=tmp_path / "run").fit(X, Y)
+    assert (tmp_path / "run").exists() == (callable(given.get("scoring")))  # whose names are not known before
+
+
+def test_policies_without_constraints_are_refused():
+    with pytest.raises(TypeError, match=r"^policy: .*called with a space, seed=, constraints= and objective="):
+        limited(policy=sb.GPUCB).fit(X, Y)
+    constrained = partial(sb.ConstrainedGPEI, constraints={"size": sb.AtMost(0.5)})
+    with pytest.raises(ValueError, match=r"^policy: got .*; allowed: .*which maximises$"):
+        limited(policy=constrained, constraints=None).fit(X, Y)

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas
 import pytest
 from cases import searches
 from cases.paths import TESTS
@@ -218,3 +219,44 @@ def test_a_name_that_is_wrong_leaves_no_store(tmp_path):
     with pytest.raises(ValueError, match="Invalid parameter 'c'"):
         BanditSearchCV(SVC(), {"c": [0.1, 1.0]}, n_iter=2, store=tmp_path / "run").fit(X, Y)
     assert not (tmp_path / "run").exists()
+
+
+# ---- with constraints
+
+
+def limited(store, most, **keywords):
+    """Search for the deepest tree of few leaves, some of which cannot be fitted."""
+
+    def depth(estimator, X, y):
+        return float(estimator.tree_.max_depth)
+
+    def leaves(estimator, X, y):
+        return float(estimator.tree_.n_leaves)
+
+    space = {"max_depth": sb.Integer(0, 9), "min_samples_leaf": sb.Integer(1, 30)}  # no tree has depth 0
+    given = {"n_iter": 14, "cv": KFold(2, shuffle=True, random_state=0), "store": store, **keywords}
+    scoring, limits = {"depth": depth, "leaves": leaves}, {"leaves": sb.AtMost(most)}
+    tree = DecisionTreeClassifier(random_state=0)
+    return BanditSearchCV(tree, space, scoring=scoring, refit="depth", constraints=limits, **given).fit(X, Y)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning", "ignore:.*scores are non-finite")
+def test_constraints_are_stored(tmp_path):
+    whole = limited(None, 4.0)
+    limited(tmp_path / "run", 4.0, n_iter=5)
+    found = limited(tmp_path / "run", 4.0)
+    compare(found, whole)
+    feasible = found.cv_results_["feasible"]
+    assert 0 < feasible.sum() < 14
+    failed = np.isnan(found.cv_results_["mean_test_depth"])
+    assert 0 < failed.sum() == found.policy_.failures
+    assert limited(tmp_path / "run", 4.0).cv_results_["mean_fit_time"].tolist() == (
+        found.cv_results_["mean_fit_time"].tolist()
+    )  # nothing is fitted again
+    with pytest.raises(SpecificationDiffers, match=r"policy\.constraints\.leaves\.limit: stored 4.*, given 5"):
+        limited(tmp_path / "run", 5.0)
+    assert status(tmp_path / "run").best == found.best_score_
+    sb.export(tmp_path / "run", tmp_path / "run.csv")
+    table = pandas.read_csv(tmp_path / "run.csv")
+    for column, name in (("leaves", "mean_test_leaves"), ("value", "mean_test_depth"), ("feasible", "feasible")):
+        np.testing.assert_array_equal(table[column], found.cv_results_[name])
