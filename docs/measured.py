@@ -28,7 +28,7 @@ from scalable_bandits.studies import Study, transfer
 RESULTS = Path(__file__).parent / "results"
 TUNERS = ("hpolib-short", "nasbench201", "chemistry", "bbob", "bbob-noisy")
 BESIDE = ("bbob-six", "bbob-long", "bbob-20-40", "bbob-mixint", "bbob-largescale")  # of tuners, not the package's
-POLICIES = ("hpolib-long", "movielens-new-user", "traffic-drift", "intel-drift")
+POLICIES = ("hpolib-long", "movielens-new-user", "contextual", "traffic-drift", "intel-drift")
 TASKS = ("hpob-transfer",)
 NEWER = ("frontier", "frontier-drift", "frontier-tables")
 COLD = "GP-EI, cold"  # policy with which those that know other tasks are compared
@@ -77,6 +77,12 @@ VERDICTS = {
     "Thompson sampling decides how many arms it looks at. Seconds and memory are of a worker process, two at once.",
     "movielens-new-user": "Learning what a user likes from the films they were shown is better than the films' average "
     "ratings by a few per cent: there are twenty films to learn from, and tastes differ less than films.",
+    "contextual": "Each round gives a user or a time. To know it halves the regret of 3,000 rounds, and more than that "
+    "once each context has come some dozens of times. With both priors, playing the likelier one (MLE) or eliminating "
+    "(PE-GP-UCB) finds out that the context matters, at little cost. Without it only the choice that is best on "
+    "average can be learned; of the light that is what the readings before say, too. UCB1 and Thompson sampling learn "
+    "each pair of context and choice by itself, of which there are too many. Kernels and divisors of beta_t were "
+    "chosen on three of the twenty replicates.",
     "traffic-drift": "Forgetting does not pay here: which detectors are slow is much the same on every day, and the "
     "one that was slowest on average before is as good as any policy that learns on the way. Of those that forget "
     "ET-GP-UCB, which knows no rate, is best.",

@@ -59,7 +59,7 @@ POLICIES = {
     "UCB1": (BLUE, ":"), "successive rejects": (WINE, ":"), "GP-EI, cold": (ORANGE, "-"), "ours": (ORANGE, "-"),
     "TPE": (WINE, "--"), "GPSampler": (FOREST, "-."), "BoTorch": (INDIGO, "-"),
     "CMA-ES": (BLUE, "--"), "TuRBO": (TEAL, "-"), "HEBO": (RED, "-"), "SMAC": (PURPLE, "-"), "Vizier": (GREEN, "-"),
-    "Ax": (SKY, "--"), "NGOpt": (BROWN, ":"),
+    "Ax": (SKY, "--"), "NGOpt": (BROWN, ":"), "GP-UCB, blind": (BLACK, "-."),
 }  # fmt: skip
 LOOKS = {name: {"color": colour, "linestyle": style, "linewidth": 1.7} for name, (colour, style) in POLICIES.items()}
 
