@@ -66,7 +66,7 @@ def hypervolume(values: Floats, reference: Floats) -> float:
     for i, height in enumerate(beyond[:, -1] - ends):
         if height > 0.0:
             total += height * hypervolume(beyond[: i + 1, :-1], reference[:-1])
-    return total
+    return float(total)
 
 
 @attrs.frozen(eq=False)
