@@ -9,7 +9,7 @@
     tables of HPOLib: Klein & Hutter 2019; log10 of validation loss and training time, averaged over four trainings
 
 Reference points: of ZDT, DTLZ2 and Branin-Currin those of BoTorch's test functions; of RE 1.1 on the scale where ideal
-and nadir point are 0 and 1, as in its source; of bbob-biobj the nadir point, as in COCO; of tables the largest values.
+and nadir point are 0 and 1; of bbob-biobj the nadir point, as in COCO; of tables the largest values.
 
 Differs from the sources in: RE22's width is at least 0.01, since its second objective is infinite at 0, and its list
 has 3.10, which the code of the source splits into 3 and 10; bbob-biobj is on [-5, 5]^d, which has the optima of its
