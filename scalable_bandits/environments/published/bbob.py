@@ -170,21 +170,7 @@ class LargeScaleBBOB(BBOB):
 
     Source: Elhara, Varelas, Nguyen, Tusar, Brockhoff, Hansen & Auger 2019.
 
-    Parameters
-    ----------
-    function
-        Number of the function, 1 to 24.
-    dimension
-        Number of coordinates: 20, 40, 80, 160, 320 or 640.
-    instance
-        Number of the instance, from 1. An instance is a shift and a rotation of the function.
-    model
-        Noise model of the bbob-noisy suite, one of those of `BBOB`; none if not given.
-    share
-        Standard deviation of Gaussian noise, as a share of the interquartile range of f over the box; not together
-        with `noise`.
-    noise, seed
-        Noise that is added, none if not given; seed of all noise.
+    Parameters are those of `BBOB`. The number of coordinates is 20, 40, 80, 160, 320 or 640.
 
     Raises
     ------
@@ -209,21 +195,7 @@ class MixedIntegerBBOB(BBOB):
 
     Source: Tusar, Brockhoff & Hansen 2019.
 
-    Parameters
-    ----------
-    function
-        Number of the function, 1 to 24.
-    dimension
-        Number of coordinates: 5, 10, 20, 40, 80 or 160.
-    instance
-        Number of the instance, from 1. An instance is a shift and a rotation of the function.
-    model
-        Noise model of the bbob-noisy suite, one of those of `BBOB`; none if not given.
-    share
-        Standard deviation of Gaussian noise, as a share of the interquartile range of f over the space; not together
-        with `noise`.
-    noise, seed
-        Noise that is added, none if not given; seed of all noise.
+    Parameters are those of `BBOB`. The number of coordinates is 5, 10, 20, 40, 80 or 160.
 
     Raises
     ------
