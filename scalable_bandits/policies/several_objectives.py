@@ -169,11 +169,11 @@ class SeveralObjectivesPolicy(ConstrainedGPEI):
         if front is not None and self.reference is None and self.round % ALONE == 0:
             improvement = ImprovementOfOne(turn, ExpectedImprovement(float(front.largest[turn])))
         elif front is not None:
-            improvement = self.improvement(front)
+            improvement = self._improvement(front)
         return FeasibleImprovement(improvement, self._limited.limits)
 
     @abstractmethod
-    def improvement(self, front: Front) -> ObjectiveIndex:
+    def _improvement(self, front: Front) -> ObjectiveIndex:
         """Return the index of the objectives, given the front of measured and pending points."""
 
     def _front_with_pending(self) -> Front | None:
