@@ -113,18 +113,11 @@ class SeveralObjectivesPolicy(ConstrainedGPEI):
 
     def _fresh_model(self) -> Model:
         """Make the models of all outputs, without observations, and return the first objective's."""
-        super()._fresh_model()
-        return self._make_goals()
-
-    def _make_goals(self) -> Model:
-        """Make the models of all objectives, without observations; return the first one."""
+        super()._fresh_model()  # makes those of the limits
         lengthscales = None if isinstance(self.lengthscale_prior, str) else self.lengthscale_prior
-        models = []
-        for direction in self.directions.values():
-            prior = GivenPrior(
-                self._prior_kernel, self._given_mean_at, self._constant_mean, int(DIRECTIONS[direction].SIGN)
-            )
-            known = (self.domain, self._make_engine, self.noise is not None, lengthscales)
+        known, models = (self.domain, self._make_engine, self.noise is not None, lengthscales), []
+        for sign in self._signs.astype(int).tolist():
+            prior = GivenPrior(self._prior_kernel, self._given_mean_at, self._constant_mean, sign)
             models.append(ObjectiveModel(prior, *known, self.refit, self._search()))
         self._goals = OutputModels(models[1:])
         return models[0]
