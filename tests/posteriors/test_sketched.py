@@ -16,7 +16,6 @@ from scalable_bandits.posteriors import DenseEngine, SketchedEngine, TiledEngine
 from scalable_bandits.posteriors.box.engine import BoxEngine
 from scalable_bandits.posteriors.box.sketched import QueriedSketch
 from scalable_bandits.posteriors.box.surface import constant_mean
-from scalable_bandits.posteriors.sketched import _numba_lookahead as numba_guess
 from scalable_bandits.posteriors.sketched import engine as sketched
 from scalable_bandits.posteriors.tiled import tiles
 from scalable_bandits.posteriors.tiled.ordering import tile_order
@@ -147,32 +146,6 @@ def test_bbkb_plays_the_algorithm(engine, gram):
     assert max(sizes[-5:]) > max(sizes[:3])  # batches grow
     mean = policy.model.engine.mean()
     np.testing.assert_allclose(mean, at_feedback[0], atol=1e-8)
-
-
-def test_guess_of_what_is_played_next():
-    """Against conditioning on each point in turn; known points are played too, but not told."""
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        root = rng.standard_normal((12, 6))
-        covariance, scores, noise, steepness = root @ root.T, 3.0 * rng.standard_normal(12), 0.3, 2.0
-        known = rng.random(12) < 0.3
-        chosen = numba_guess.sequence(covariance, scores, steepness, noise, known, 7, 4, 9)
-        std, played = np.sqrt(covariance.diagonal()), [7]
-        for _ in range(8):
-            inside = covariance[np.ix_(played, played)] + noise * np.eye(len(played))
-            left = covariance - covariance[:, played] @ np.linalg.solve(inside, covariance[played])
-            played.append(int(np.argmax(scores - steepness * (std - np.sqrt(np.maximum(left.diagonal(), 0.0))))))
-        new = [p for p in dict.fromkeys(played) if not known[p]][:4]
-        assert chosen.tolist() == new
-
-
-def test_guess_where_all_is_known():
-    """Covariances that are rounding alone, and next to no noise: nothing overflows, which plain Python would say."""
-    residue = 1e-15 * np.random.default_rng(0).standard_normal((200, 200))
-    known = np.zeros(200, dtype=np.bool_)
-    plain = getattr(numba_guess.sequence, "py_func", numba_guess.sequence)
-    chosen = plain(residue + residue.T, np.ones(200), 1.0, 1e-14, known, 0, 32, 128)
-    assert len(set(chosen.tolist())) == len(chosen) > 0
 
 
 def test_bbkb_counts_pending_points_in():

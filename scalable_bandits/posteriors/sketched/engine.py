@@ -13,7 +13,7 @@ Source: Calandriello et al. 2019, section 3 (BKB), and 2020, section 4 (BBKB).
 noise_i is the noise variance of the average at x_i. A sketch is a row block (`tiled/tiles.py` has this and other words)
 of which the points are S and the coordinates a triangular matrix T: its rows T^-1 k_S(x) have the products
 z(x)' (I - V^-1) z(x'). So the number of rows follows the dictionary, and a round costs n |S| however many rounds came
-before. A batch has the points that would be observed next if all values were equal to the posterior means.
+before.
 
 Differs from the papers in:
 
@@ -30,22 +30,19 @@ from __future__ import annotations
 from typing import ClassVar, Self
 
 import numpy as np
-from scipy.linalg.blas import dgemm, dtrsm
+from scipy.linalg.blas import dtrsm
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
-from scalable_bandits.posteriors.engine import Acquisition, EngineOptions
+from scalable_bandits.posteriors.engine import EngineOptions
 from scalable_bandits.posteriors.exact.window import RowBlock
-from scalable_bandits.posteriors.sketched import _numba_lookahead as numba_lookahead
 from scalable_bandits.posteriors.sketched.sketch import compressed, drawn, independent
 from scalable_bandits.posteriors.state import State, arrays, copied, group, nested, number, part
 from scalable_bandits.posteriors.tiled.engine import TiledEngine
-from scalable_bandits.posteriors.tiled.ordering import best_of_groups, maxima_by_group
 from scalable_bandits.posteriors.tiled.tiles import Tiles
 from scalable_bandits.randomness import generator
-from scalable_bandits.spaces import Indices, Mask
+from scalable_bandits.spaces import Indices
 
-POOL = 256  # candidates among which the observed ones of the next rounds are predicted
 GROWTH = 1.0  # rows between two sketches, as a fraction of the dictionary's points
 
 
@@ -65,18 +62,13 @@ class SketchedTiles(Tiles):
     ----------
     sketches : int
         Number of sketches drawn.
-    steepness : float
-        Derivative of the index with respect to the standard deviation at the last choice; the engine sets it.
     """
-
-    largest_batch = 32
 
     def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats, oversampling: float, seed: int):
         super().__init__(kernel, points, prior_mean)
         self._oversampling, self._seed = oversampling, seed
         self._row_blocks: list[RowBlock] = []  # the last sketch, if there is one, and the windows folded since
         self.sketches = 0
-        self.steepness = 0.0
 
     @property
     def dictionary(self) -> Indices:
@@ -108,25 +100,6 @@ class SketchedTiles(Tiles):
         turned, shift = compressed(coordinates, features, averages - self._prior[0][positions], noise)  # (3), (4)
         self._row_blocks = [RowBlock(points, np.ascontiguousarray(turned), None, shift)]
         return self._row_blocks[0]
-
-    def _next_batch(self, p: int, noise_variance: float) -> Indices:
-        """Choose a batch: p, and the points without a column that follow p if all values are the posterior means."""
-        index = self.index.copy()
-        index[p] = np.inf
-        found = maxima_by_group(index, self._group_size)
-        pool = best_of_groups(found.maxima, found.positions, POOL)
-        folded = self._folded_rows_at(pool, self._height)
-        covariance = np.empty((len(pool), len(pool)))
-        self.kernel.fill(self.points[pool], self.points[pool], covariance)
-        dgemm(-1.0, folded.T, folded.T, trans_a=1, beta=1.0, c=covariance.T, overwrite_c=1)
-        rank, in_window = self.window.rank, self._window_rows_at(pool)
-        covariance -= in_window @ self.window.gram[:rank, :rank] @ in_window.T
-        known = np.array([q in self._column_cache.column_of or q in self.window.points for q in pool.tolist()])
-        steps = numba_lookahead.sequence(
-            covariance, self.index[pool], self.steepness, noise_variance, known, int(np.flatnonzero(pool == p)[0]),
-            self._batch_size, 4 * self.largest_batch,
-        )  # fmt: skip
-        return pool[steps]
 
     def _block_states(self) -> State:
         named = (block._asdict().items() for block in self._row_blocks)
@@ -201,16 +174,6 @@ class SketchedEngine(TiledEngine):
 
     def tiled(self, points: Floats, prior_mean: Floats) -> Tiles:
         return SketchedTiles(self.kernel, points, prior_mean, self._oversampling, self._seed)
-
-    def argmax(
-        self, acquisition: Acquisition, salt: int, allowed: Mask | None = None, reduction: Floats | None = None
-    ) -> tuple[int, float]:
-        candidate, best = super().argmax(acquisition, salt, allowed, reduction)
-        mean, variance = (each[self._position[[candidate]]] for each in (self._tiles.mean, self._tiles.variance))
-        if variance[0] > 0.0:
-            fall = acquisition(mean, variance) - acquisition(mean, 0.25 * variance)
-            self._tiles.steepness = float(2.0 * fall[0] / np.sqrt(variance[0]))
-        return candidate, best
 
     @property
     def dictionary(self) -> Indices:

@@ -251,7 +251,7 @@ class ShardedTiles(Tiles):
             return self._finalist.posterior
         return self._shards.ask([int(self._shard_of[p // self.tile_size])], TilesShard.point_posterior, p)[0]
 
-    def _next_batch(self, p: int, noise_variance: float) -> Indices:
+    def _next_batch(self, p: int) -> Indices:
         if self._group_maxima is None:
             self._group_maxima = self._shards.ask(self._every_shard, TilesShard.group_maxima)
         count = -(-self.size // self._group_size)

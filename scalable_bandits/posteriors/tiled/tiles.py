@@ -52,6 +52,8 @@ from scalable_bandits.spaces import Indices, Mask
 
 TILE = 1024  # candidates in a tile; a multiple of 64, so that BLAS takes one path in all tiles, whose bits are equal
 WINDOW = 64  # distinct points between two folds
+LARGEST_BATCH = 16  # largest number of candidates in a batch
+GROUPS = 2048  # number of groups at least, where there are so many candidates
 REBUILD_AFTER = 16_384  # smallest number of observations between two rebuilds where most points are repeated
 COLUMN_MULTIPLE = 16  # BLAS computes columns in multiples of this, so that the bits of one do not depend on the others
 CACHE_BYTES = 256 * 2**20  # memory for cached columns
@@ -132,10 +134,6 @@ class Tiles(Stateful):
 
     Attributes
     ----------
-    largest_batch : int
-        Largest number of candidates in a batch.
-    groups : int
-        Number of groups at least, where there are so many candidates.
     tile_size : int
         Number of candidates in a tile.
     size : int
@@ -152,9 +150,6 @@ class Tiles(Stateful):
         Small arrays of the open window.
     """
 
-    largest_batch: ClassVar[int] = 16
-    groups: ClassVar[int] = 2048
-
     def __init__(
         self, kernel: Kernel, points: Floats, prior_mean: Floats, first: int = 0, stop: int | None = None,
         threads: int = 1,
@@ -167,7 +162,7 @@ class Tiles(Stateful):
         self._prior = prior_mean, kernel.diagonal(points).astype(np.float64)
         self.mean, self.variance, self.index = prior_mean.copy(), self._prior[1].copy(), self._prior[1].copy()
         self.window = Window(min(WINDOW, self.size))
-        self._group_size = max(1, self.size // self.groups)
+        self._group_size = max(1, self.size // GROUPS)
         self.held_tiles = self.stop - first
         self._window_rows = np.zeros((self.held_tiles, self.window.capacity, TILE))  # R, by tile
         self._height = 0  # number of folded rows
@@ -213,7 +208,7 @@ class Tiles(Stateful):
         if self.outgrown() or (window.slot(p) < 0 and window.rank == window.capacity):
             self.fold()
         if window.slot(p) < 0 and p not in self._column_cache.column_of:
-            self._cache_batch(self._next_batch(p, noise_variance))
+            self._cache_batch(self._next_batch(p))
         return self.condition(p, y, noise_variance, self.point_posterior(p))
 
     def point_posterior(self, p: int) -> PointPosterior:
@@ -289,7 +284,7 @@ class Tiles(Stateful):
 
     # ---- columns computed in advance
 
-    def _next_batch(self, p: int, noise_variance: float) -> Indices:
+    def _next_batch(self, p: int) -> Indices:
         """Choose the positions of a batch: p, and those that are likely to be observed next."""
         return self._batch_with(p, self.group_maxima())
 
@@ -305,12 +300,8 @@ class Tiles(Stateful):
         """Return a batch of p, in the place of its group's best, and the best of the other groups."""
         own = p // self._group_size - found.first
         found.maxima[own], found.positions[own] = np.inf, p
-        return best_of_groups(found.maxima, found.positions, self._batch_size)
-
-    @property
-    def _batch_size(self) -> int:
-        """Number of candidates in the next batch: columns that are not used before the window is full are lost."""
-        return min(self.largest_batch, self.window.capacity - self.window.rank)
+        left = self.window.capacity - self.window.rank  # columns that are not used before the window is full are lost
+        return best_of_groups(found.maxima, found.positions, min(LARGEST_BATCH, left))
 
     def cache_missing(self, positions: Indices) -> None:
         """Compute the columns of candidates that will be observed, together, unless they are cached or not needed."""
