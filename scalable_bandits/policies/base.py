@@ -377,7 +377,8 @@ class Policy(AbstractContextManager[Any]):
             try:
                 asked_again = allowed
                 if self._available is not None and self._pending.reissue:
-                    asked_again = self._available_of_visited(self._available)
+                    visited = self.domain.points(np.arange(self.domain.size))[:, 0].astype(np.int64)
+                    asked_again = mask_of(self._available, visited)
                 for _ in range(count):
                     again = self._pending.reissue and self._fixed is None
                     chosen = self._pending.next_reissue(asked_again) if again else None
@@ -435,10 +436,6 @@ class Policy(AbstractContextManager[Any]):
         others = np.array(self._pending.excluded, dtype=np.int64) if self._may_repeat else taken
         rng = generator(self.seed, "draws", self.round)
         return self.space.draw_other(rng, self.domain.points(others)[:, 0].astype(np.int64), self._available)
-
-    def _available_of_visited(self, available: Available) -> Mask:
-        """Return the mask of the numbered candidates of a pool that are available."""
-        return mask_of(available, self.domain.points(np.arange(self.domain.size))[:, 0].astype(np.int64))
 
     def _propose_another(self, allowed: Mask | None) -> int:
         """Return the number of the next point, which is not an excluded one."""

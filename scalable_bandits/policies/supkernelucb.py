@@ -27,7 +27,6 @@ import attrs
 import numpy as np
 
 from scalable_bandits import checks
-from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.formulas.confidence import independent
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
@@ -136,8 +135,9 @@ class SupKernelUCB(GaussianProcessPolicy):
         engine, remaining = self._stage_model(phase.stage).engine, phase.remaining
         if not phase.explores:
             return engine.argmax(UpperConfidence(self._width), self._salt, remaining)[0]  # (1)
-        reduction = self._pending_reduction(phase.stage)
-        if reduction is not None:
+        pending, reduction = [c for c in self._pending.numbers if self._stage_of(c) == phase.stage], None
+        if pending:
+            reduction = self._stage_model(phase.stage).reduction(pending)
             exploring = self._width * np.sqrt(engine.variance()) > self._threshold(phase.stage)
             remaining = exploring if remaining is None else remaining & exploring
         return engine.argmax(DEVIATION, self._salt, remaining, reduction)[0]  # (3)
@@ -158,11 +158,6 @@ class SupKernelUCB(GaussianProcessPolicy):
         super().learn(candidate, y, noise_variance)
         if stage:
             self._stage_model(stage).observe(candidate, y, noise_variance)
-
-    def _pending_reduction(self, stage: int) -> Floats | None:
-        """Return the reduction (n,) of a stage's variances by pending points; None without any."""
-        pending = [c for c in self._pending.numbers if self._stage_of(c) == stage]
-        return self._stage_model(stage).reduction(pending) if pending else None
 
     # ---- the stages
 

@@ -46,10 +46,6 @@ def _store(path: str) -> Any:
     return FsspecStore.from_url(path) if "://" in path else DurableStore(Path(path))
 
 
-def _exists(path: str) -> bool:
-    return "://" in path or Path(path).exists()
-
-
 class ZarrCandidates:
     """Candidates in zarr arrays; see `StoredCandidates`.
 
@@ -200,7 +196,7 @@ def write(
         chunk = checks.integer("chunk", chunk, 1)
     store = _store(path)
     group = None
-    if _exists(path):
+    if "://" in path or Path(path).exists():
         try:
             group = zarr.open_group(store, mode="r+")
         except (FileNotFoundError, ValueError):
