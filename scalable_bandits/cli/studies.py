@@ -59,7 +59,7 @@ def list_studies(json: options.JSON = False) -> None:
 
 def _needs(study: Study) -> str:
     """Return what a study needs beside this package: files, or packages that have data."""
-    return "--data" if study.needs_data else "[data]" if study.packages else ""
+    return " ".join(["--data"] * study.needs_data + ["[data]"] * bool(study.packages))
 
 
 def show(study: options.STUDY) -> None:

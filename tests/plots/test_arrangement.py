@@ -52,6 +52,7 @@ def calls(study):
     cells, function = sb.PiGPUCB(SQUARE, KERNEL, horizon=30), sb.Benchmark("cosines", SQUARE)
     sb.simulate(cells, function, 30)
     found = sb.minimize(loss, sb.GPEI(SPACE, sb.RBF(0.8), candidates=32, **OPTIONS), 9)
+    front = sb.minimize(lambda x: {"a": x[0], "b": (1.0 - x[0]) ** 2}, sb.Box([[0, 1]]), 11, objectives=["a", "b"])
     shares = (("case", "policy", "replicate", "prior"), np.ones((1, 1, 2, 3)))
     priors = xarray.Dataset({"plays": shares}, {"case": ["c"], "policy": ["p"], "prior": list("abc")})
     result = study.run()
@@ -59,6 +60,7 @@ def calls(study):
     return {
         "coverage": (sb.analysis.Coverage(np.array([1, 9]), np.array([1.0, 0.9]), np.array([0.8, 0.7])),),
         "cover_panels": ({"a": plots.Played(cells, function, None), "b": plots.Played(cells, function, None)}, "Cover"),
+        "front": (front,),
         "growth_panels": (whole, lambda case, t: {"regret": t**0.5}),
         "history": (found,),
         "importance": (found,),

@@ -76,8 +76,8 @@ def test_who_cannot_search_says_what_to_give():
         sb.SWGPUCB(LARGE["of 10^12"], KERNEL, memory=5)
     with pytest.raises(ValueError, match=r"^prior_mean"):
         sb.IGPUCB(LARGE["of 10^70"], KERNEL, prior_mean=np.zeros(5))
-    with pytest.raises(ValueError, match=r"^context"):
-        sb.IGPUCB(LARGE["of 10^12"], KERNEL).ask(context={0: 0.0})
+    with pytest.raises(ValueError, match=r"^context: got .*; allowed: None for AddGPUCB where candidates are not enum"):
+        sb.AddGPUCB(LARGE["of 10^12"], KERNEL, groups=[[k] for k in range(12)]).ask(context={0: 0.0})
 
 
 def test_what_is_searched_is_said():
