@@ -38,6 +38,7 @@ def told(x, key):
 
 @pytest.mark.filterwarnings("ignore:.*guarantees assume a known kernel", "ignore::scalable_bandits.UnprovenWidth")
 @pytest.mark.filterwarnings("ignore:.*observations, noise=")
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SPACES)
 @pytest.mark.parametrize(("kind", "options"), POLICIES, ids=lambda each: getattr(each, "__name__", ""))
 def test_every_choice_has_the_context(kind, options, name):

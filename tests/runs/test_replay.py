@@ -128,7 +128,7 @@ def long_run(make: Any, rounds: int, replicates: int) -> np.ndarray:
     return np.array(means)
 
 
-@pytest.mark.parametrize("kind", ["uniform", "propensities"])
+@pytest.mark.parametrize("kind", [pytest.param("uniform", marks=pytest.mark.slow), "propensities"])
 def test_the_average_is_that_of_the_policy_itself(kind: str) -> None:
     """The first 40 rounds that count, of 150 logs, against 150 runs: within four standard errors of the difference.
 
