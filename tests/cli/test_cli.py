@@ -139,7 +139,8 @@ class TestRun:
         for row in rows:
             assert row["published"] in printed
             assert row["quantity"] in printed
-            assert f"{float(row['ours']):.3g}" in printed
+            ours = float(row["ours"])  # NaN of a run that is too short for it: an empty cell
+            assert f"{ours:.3g}" in printed if ours == ours else "nan" not in printed
 
     @pytest.mark.sampled(30, slow=10)
     def test_pictures(self, ran: Ran) -> None:
