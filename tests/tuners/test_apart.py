@@ -76,7 +76,7 @@ def test_the_clock_counts_the_tuners_process(elsewhere):
     assert clock.cpu >= elsewhere._STARTED[0].cpu_seconds > 0.0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_environment_is_made(monkeypatch, tmp_path):
     from benchmarks.tuners import command
     from benchmarks.tuners.peers import TUNERS, apart
