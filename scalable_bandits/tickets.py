@@ -39,7 +39,7 @@ class Ticket(NamedTuple):
     round
         Round in which the value was told; of a failure the number of rounds before it.
     call
-        Number of the `tell`, with a minus if nobody had asked for the point; 0 for observations from before the run.
+        Number of the `tell`, with a minus if the point was not asked for; 0 for observations from before the run.
     ended
         Position, from 1, among the evaluations that have ended.
     starts

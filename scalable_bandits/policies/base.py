@@ -370,18 +370,21 @@ class Policy(AbstractContextManager[Any]):
         """
         count = 1 if n is None else checks.integer("n", n, 1)
         with self._lock:
-            self._fixed = None if context is None else self._checked_context(context)
-            self._available = available if self.space.scanned and callable(available) else None
-            allowed = self.domain.allowed(None if self._available else available, context)  # type: ignore[arg-type]
+            fixed = None if context is None else self._checked_context(context)
+            some = available if self.space.scanned and callable(available) else None
+            allowed = self.domain.allowed(None if some else available, context)  # type: ignore[arg-type]
+            self._fixed, self._available = fixed, some
             domain, pending, asked, self._batch_size = self.domain, self._pending, [], count
             try:
                 asked_again = allowed
-                if self._available is not None and self._pending.reissue:
-                    visited = self.domain.points(np.arange(self.domain.size))[:, 0].astype(np.int64)
-                    asked_again = mask_of(self._available, visited)
+                if self._pending.reissue and not (some is None and fixed is None):
+                    visited = self.domain.points()
+                    if some is not None:
+                        asked_again = mask_of(some, visited[:, 0].astype(np.int64))
+                    else:
+                        asked_again = (self.space.within(visited, fixed) == visited).all(axis=1)
                 for _ in range(count):
-                    again = self._pending.reissue and self._fixed is None
-                    chosen = self._pending.next_reissue(asked_again) if again else None
+                    chosen = self._pending.next_reissue(asked_again) if self._pending.reissue else None
                     if chosen is None:
                         chosen = self.propose(allowed)
                         self._pending = self._pending.added(chosen)

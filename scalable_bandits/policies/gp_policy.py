@@ -361,7 +361,7 @@ class GaussianProcessPolicy(Policy):
     # ---- the algorithm
 
     def width_formula(self) -> Width | None:
-        """Return the width of the next rounds as a formula of round and information gain; None if there is none."""
+        """Return the width of the next rounds as a formula of round and information gain; None without one."""
         return None
 
     @property

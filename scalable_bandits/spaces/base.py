@@ -104,6 +104,13 @@ def choice_axis(name: str, labels: Sequence[str], ordered: bool = False) -> Axis
     return Axis(name, 0.0, len(labels) - 1.0, False, np.arange(float(len(labels))), tuple(labels), ordered)
 
 
+def _check_context(given: Any) -> None:
+    """Raise ValueError unless a context is a dict with something in it."""
+    if not isinstance(given, Mapping) or not given:
+        allowed = "coordinates by dimension, such as {0: 0.5}, or values by the name of the parameter"
+        checks.refuse("context", given, allowed)
+
+
 class Space(Specification):
     """Domain D of the function.
 
@@ -229,9 +236,7 @@ class Space(Specification):
         ValueError
             If a dimension, a parameter or a value does not exist, or none is free.
         """
-        if not isinstance(given, Mapping) or not given:
-            allowed = "coordinates by dimension, such as {0: 0.5}, or values by the name of the parameter"
-            checks.refuse("context", given, allowed)
+        _check_context(given)
         found = np.full(self.dimension, np.nan)
         for key, value in given.items():
             place, number = self._fixed(key, value)
@@ -242,14 +247,18 @@ class Space(Specification):
 
     def _fixed(self, key: Any, value: Any) -> tuple[int, float]:
         """Return number and coordinate of a dimension that a context fixes."""
-        dimension = checks.integer("context", key, 0)
-        if dimension >= self.dimension:
-            checks.refuse("context", f"dimension {dimension}", f"dimensions from 0 to {self.dimension - 1}")
-        number = float(checks.finite("context", value, ndim=0))
+        dimension, number = self._dimension_of(key), float(checks.finite("context", value, ndim=0))
         low, high = self.ends[dimension].tolist()  # type: ignore[index]  # spaces without coordinates have no contexts
         if not low <= number <= high:
             checks.refuse(f"context[{key!r}]", value, f"a number from {low:.6g} to {high:.6g}")
         return dimension, number
+
+    def _dimension_of(self, key: Any) -> int:
+        """Return the dimension that a key of a context names."""
+        dimension = checks.integer("context", key, 0)
+        if dimension >= self.dimension:
+            checks.refuse("context", f"dimension {dimension}", f"dimensions from 0 to {self.dimension - 1}")
+        return dimension
 
     def within(self, points: Floats, context: Floats | None) -> Floats:
         """Return points (k, d) with the coordinates that a context (d,) fixes."""
@@ -349,7 +358,7 @@ class FiniteSpace(Space):
 
     @abstractmethod
     def find(self, points: Floats) -> Indices:
-        """Return the numbers (k,) of the candidates at points (k, d), the first at each; -1 where there is none."""
+        """Return the numbers (k,) of the candidates at points (k, d), the first at each; -1 for other points."""
 
     def index(self, x: ArrayLike) -> Indices:
         """Return the numbers (k,) of the candidates at points x; ValueError for a point that is not a candidate."""
@@ -387,9 +396,7 @@ class FiniteSpace(Space):
         >>> sb.Grid([[0, 1], [0, 1]], shape=3).matching({1: 0.5}).nonzero()[0].tolist()
         [1, 4, 7]
         """
-        if not isinstance(context, Mapping) or not context:
-            allowed = "coordinates by dimension, such as {0: 0.5}, or values by the name of the parameter"
-            checks.refuse("context", context, allowed)
+        _check_context(context)
         mask = np.ones(self.size, dtype=np.bool_)
         for key, value in context.items():
             mask &= self._having(key, value)
@@ -399,10 +406,7 @@ class FiniteSpace(Space):
 
     def _having(self, key: Any, value: Any) -> NDArray[np.bool_]:
         """Return the mask (size,) of the candidates with a coordinate in a dimension, or a value of a parameter."""
-        dimension = checks.integer("context", key, 0)
-        if dimension >= self.dimension:
-            checks.refuse("context", f"dimension {dimension}", f"dimensions from 0 to {self.dimension - 1}")
-        return self._coordinate(dimension, float(checks.finite("context", value, ndim=0)))
+        return self._coordinate(self._dimension_of(key), float(checks.finite("context", value, ndim=0)))
 
     def _coordinate(self, dimension: int, coordinate: float) -> NDArray[np.bool_]:
         """Return the mask (size,) of the candidates with this coordinate in one dimension."""

@@ -96,7 +96,7 @@ class Domain:
     def allowed(self, available: ArrayLike | None, context: Mapping[int, float] | None = None) -> Mask | None:
         """Return the mask (size,) of the candidates that may be chosen, or None for all; arguments as in `ask`.
 
-        ValueError if there is none, or the space has no contexts.
+        ValueError for an availability set or a context without a candidate, or a space without contexts.
         """
         if context is not None:
             if self.space.finite is None:

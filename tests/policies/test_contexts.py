@@ -2,6 +2,7 @@
 
 import copy
 import re
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -196,3 +197,24 @@ def test_a_recorded_run_goes_on_alike(tmp_path):
     with sb.record(again, tmp_path / "run"):
         play(again, (13, 20))
     np.testing.assert_array_equal(again.observations.x, whole.observations.x)
+
+
+def test_pending_points_of_a_context_are_asked_again(tmp_path):
+    """After a restart: in the context that they have, and in no other one."""
+    policy = sb.GPEI(NAMED, seed=5)
+    with suppress(KeyboardInterrupt), sb.record(policy, tmp_path / "run"):  # an end that is not orderly
+        first, second = policy.ask(context={"load": 0.3}), policy.ask(context={"load": 1.4})
+        raise KeyboardInterrupt
+    again = sb.GPEI(NAMED, seed=5)
+    with sb.record(again, tmp_path / "run"):
+        assert again.ask(context={"load": 1.4}) == second
+        assert again.ask(context={"load": 1.4}) not in (first, second)
+        assert again.ask(context={"load": 0.3}) == first
+
+
+def test_a_refused_choice_leaves_no_context_behind():
+    policy, twin = sb.GPEI(BOX, seed=1), sb.GPEI(BOX, seed=1)
+    with pytest.raises(ValueError, match="available: got"):
+        policy.ask(available=[0], context={1: 0.5})
+    number, other = policy.propose(), twin.propose()  # as simulations choose
+    np.testing.assert_array_equal(policy.domain.points([number]), twin.domain.points([other]))
