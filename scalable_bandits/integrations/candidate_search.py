@@ -99,7 +99,7 @@ class CandidateSearch:
         folds
             What its evaluation gave.
         value, error
-            Value, or dict of outputs, that the policy is told, and the error that it has instead; empty if it has a value.
+            Value, or dict of outputs, that the policy is told; and its error, empty if it has a value.
         """
         x: Any = setting
         result = folds if self.policy.outputs is None else {"folds": folds}
