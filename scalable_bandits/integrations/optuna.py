@@ -43,7 +43,7 @@ MakePolicy = Callable[..., Policy]  # (space, seed, minimize); of several object
 # The policy is asked for one more point for each of them and the last point is used, so that parallel processes do not
 # choose the same one.
 PRECEDING = 16
-MOST_REPEATED = 3  # number of times that a policy is asked again if it chooses what is running
+MOST_REPEATED = 3  # number of times that a policy is asked again if it chooses what runs, or was chosen meanwhile
 FEWEST_KEPT = 32  # number of policies that are kept, at least; others are made again from the history
 
 
@@ -327,13 +327,19 @@ class BanditSampler(BaseSampler):
         self, study: optuna.Study, history: StudyHistory, trial: FrozenTrial, distributions: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
         """Return the values of some parameters by name, and store them for the other processes."""
-        adviser = self._adviser(history, distributions)
-        if adviser is None:
-            return {}
-        try:
-            internal = adviser.choose(history, trial, self._begun)
-        except AllFailed:  # every setting has failed: the choice is left to the independent sampler
-            return {}
+        for _ in range(MOST_REPEATED):
+            adviser = self._adviser(history, distributions)
+            if adviser is None:
+                return {}
+            try:
+                internal = adviser.choose(history, trial, self._begun)
+            except AllFailed:  # every setting has failed: the choice is left to the independent sampler
+                return {}
+            known = {trial.number, *(each.number for each in history.running if not optuna_study.has_no_values(each))}
+            ended, history = len(history.outcomes), self._read(study)
+            since = history.running + [outcome.trial for outcome in history.outcomes[ended:]]
+            if not adviser.occurs(internal, [each for each in since if each.number not in known]):
+                break
         chosen = self._chosen.setdefault(trial.number, {})
         for attribute, part in optuna_study.attributes_of(internal, len(chosen)).items():
             study._storage.set_trial_system_attr(trial._trial_id, attribute, part)
@@ -485,6 +491,11 @@ class Adviser:
         finally:
             self.policy.abandon()
         return self.space.internal(chosen)
+
+    def occurs(self, internal: Mapping[str, float], trials: Sequence[FrozenTrial]) -> bool:
+        """Return whether values, in Optuna's internal form by name, are those of one of some trials."""
+        points = map(self.space.point, trials)
+        return any(point is not None and self.space.internal(point) == internal for point in points)
 
     def _ask(self, count: int) -> Floats:
         """Return the last (p,) of the next points."""

@@ -235,7 +235,7 @@ def test_two_processes_at_once(tmp_path):
     study = opened(tmp_path / "journal")
     found = {tuple(each.values()) for each in params(study)}
     assert len(study.trials) == 20
-    assert len(found) >= 18  # the first ones are random, and two may choose at the same time
+    assert len(found) >= 18  # two may choose within the same milliseconds
     assert study.sampler.current_policy(study).rounds == 20
 
 

@@ -115,6 +115,36 @@ def test_two_processes_at_once(tmp_path):
     assert study.best_value < 3.0
 
 
+def test_what_another_process_chooses_meanwhile_is_not_chosen_again():
+    """It runs, or has ended, when this process has made its choice."""
+    storage = optuna.storages.InMemoryStorage()
+    meanwhile, choices = [], []
+
+    class Fixed(sb.RandomSearch):
+        def choose(self, allowed=None):
+            if meanwhile:
+                meanwhile.pop()()
+            return self.domain.space.parse({"x": choices.pop(0)})[0][0]
+
+    def opened():
+        sampler = BanditSampler(policy=lambda space, seed, minimize: Fixed(space, seed=seed), seed=1)
+        return optuna.create_study(study_name="one", storage=storage, load_if_exists=True, sampler=sampler)
+
+    def ask(study):
+        trial = study.ask()
+        return trial, trial.suggest_float("x", 0, 1)
+
+    one, other = opened(), opened()
+    one.tell(ask(one)[0], 0.0)
+    meanwhile.append(lambda: ask(other))
+    choices[:] = [0.1, 0.5, 0.5, 0.7]  # the other's second one is its own, since this trial is waiting for its values
+    assert ask(one)[1] == 0.7
+    meanwhile.append(lambda: other.tell(*ask(other)))
+    choices[:] = [0.2, 0.6, 0.6, 0.8]
+    assert ask(one)[1] == 0.8
+    assert [trial.params["x"] for trial in one.trials[1:]] == [0.7, 0.5, 0.8, 0.6]
+
+
 @pytest.mark.parametrize("kind", ["journal", pytest.param("database", marks=pytest.mark.slow)])
 def test_running_trials_of_another_process_are_pending(tmp_path, kind):
     """Also before they have suggested anything, and until they end."""
