@@ -90,7 +90,8 @@ class BanditSampler(BaseSampler):
     - Where a trial failed, was pruned without a report, or returned an infinite value or one above 1e100 in size, the
       policy is told of a failure.
     - A policy chooses a parameter once a completed trial has it, with the same distribution; before that its value is
-      random. An enqueued value outside its distribution is not told to the policy.
+      random. Where some values of a trial are given (``study.enqueue_trial``), it chooses the others for these. An
+      enqueued value outside its distribution is not told to the policy.
 
     Examples
     --------
@@ -477,6 +478,10 @@ class Adviser:
         own
             Numbers of the trials of this process.
         """
+        given = self.space.given(trial)
+        if len(given) == len(self.space.distributions):
+            return self.space.internal(np.array(list(given.values())))
+        context = self.space.values(given) or None
         pending = self.follow(history, trial.number)
         numbers = self.policy.domain.find(np.array(pending)) if pending else np.empty(0, dtype=np.int64)
         self.policy._restore_pending([number for number in numbers.tolist() if number >= 0], reissue=False)
@@ -484,10 +489,10 @@ class Adviser:
         preceding = set(range(trial.number - PRECEDING, trial.number)).difference(own)  # of other processes
         others = [other for other in history.running if other.number in preceding]
         try:
-            chosen = self._ask(1 + sum(map(optuna_study.has_no_values, others)))
+            chosen = self._ask(1 + sum(map(optuna_study.has_no_values, others)), context)
             for _ in range(MOST_REPEATED):
                 if tuple(chosen) in running:
-                    chosen = self._ask(1)
+                    chosen = self._ask(1, context)
         finally:
             self.policy.abandon()
         return self.space.internal(chosen)
@@ -497,7 +502,7 @@ class Adviser:
         points = map(self.space.point, trials)
         return any(point is not None and self.space.internal(point) == internal for point in points)
 
-    def _ask(self, count: int) -> Floats:
-        """Return the last (p,) of the next points."""
-        setting = self.policy.ask(count)[-1]
+    def _ask(self, count: int, context: Mapping[str, Any] | None) -> Floats:
+        """Return the last (p,) of the next points, in the context of the values that are given."""
+        setting = self.policy.ask(count, context=context)[-1]
         return self.space.space.parse(setting)[0][0]

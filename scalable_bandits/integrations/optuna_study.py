@@ -169,8 +169,8 @@ class TrialSpace:
 
     def __init__(self, distributions: Mapping[str, BaseDistribution]):
         found = {name: parameter_of(each) for name, each in sorted(distributions.items())}
-        self.distributions = {name: distributions[name] for name, each in found.items() if each is not None}
-        self._parameters = {name: found[name] for name in self.distributions}
+        self._parameters = {name: each for name, each in found.items() if each is not None}
+        self.distributions = {name: distributions[name] for name in self._parameters}
 
     @functools.cached_property
     def space(self) -> SearchSpace:
@@ -198,6 +198,19 @@ class TrialSpace:
             numbers.append(number)
         return np.array(numbers)
 
+    def given(self, trial: FrozenTrial) -> dict[str, float]:
+        """Return the numbers, by name, of values given to an enqueued trial that are in their distributions."""
+        found = {}
+        for name, internal in _enqueued(trial, self.distributions).items():
+            number = number_of(self.distributions[name], internal)
+            if number is not None:
+                found[name] = number
+        return found
+
+    def values(self, numbers: Mapping[str, float]) -> dict[str, Any]:
+        """Return values of the space's parameters by name from their numbers."""
+        return {name: self._parameters[name].value(number) for name, number in numbers.items()}
+
     def internal(self, point: Floats) -> dict[str, float]:
         """Return the values at a point (p,), in Optuna's internal form, by name."""
         return {
@@ -219,11 +232,14 @@ def _proposed(trial: FrozenTrial, distributions: Mapping[str, BaseDistribution])
     for key, values in trial.system_attrs.items():
         if key.startswith(PROPOSED):
             found.update(values)
-    for name, value in trial.system_attrs.get("fixed_params", {}).items():  # values given to an enqueued trial
-        internal = _internal(distributions[name], value) if name in distributions else None
-        if internal is not None:
-            found[name] = internal
-    return found
+    return {**found, **_enqueued(trial, distributions)}
+
+
+def _enqueued(trial: FrozenTrial, distributions: Mapping[str, BaseDistribution]) -> dict[str, float]:
+    """Return the values, in internal form, that were given to an enqueued trial, in the order of distributions."""
+    given = trial.system_attrs.get("fixed_params", {})
+    found = {name: _internal(each, given[name]) for name, each in distributions.items() if name in given}
+    return {name: internal for name, internal in found.items() if internal is not None}
 
 
 def attributes_of(internal: Mapping[str, float], before: int = 0) -> dict[str, dict[str, float]]:

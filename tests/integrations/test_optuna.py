@@ -7,6 +7,7 @@ import pickle
 import sys
 from datetime import datetime, timedelta
 
+import numpy as np
 import optuna
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
@@ -187,6 +188,39 @@ def test_enqueued_values_outside_of_their_distribution_are_not_told():
         study.optimize(lambda trial: trial.suggest_float("x", 0, 10), n_trials=3)
     assert [trial.params["x"] for trial in study.trials][:2] == [2.0, 20.0]
     assert [x for x, _ in told(study)] == [2.0, study.trials[2].params["x"]]
+
+
+@pytest.mark.parametrize("group", [True, False])
+def test_some_values_of_a_trial_are_given(group):
+    """The others are those that the policy chooses in the context of these."""
+
+    def objective(trial):
+        x, load = trial.suggest_float("x", 0, 1), trial.suggest_float("load", 1, 100, log=True)
+        kind = trial.suggest_categorical("kind", ["a", "b"])
+        return (x - np.log10(load) / 2) ** 2 + (kind == "b")
+
+    study = optuna.create_study(sampler=BanditSampler(seed=0, group=group))
+    study.optimize(objective, n_trials=15)
+    for given in ({"load": 30.0}, {"load": 3.0, "kind": "b"}):
+        study.enqueue_trial(given)
+        expected = study.sampler.current_policy(study).ask(context=given)
+        study.optimize(objective, n_trials=1)
+        assert study.trials[-1].params == expected
+        assert {**expected, **given} == expected
+    assert expected != study.sampler.current_policy(study).ask()
+    study.enqueue_trial({"load": 1000.0, "kind": "a"})  # one is not in its distribution
+    expected = study.sampler.current_policy(study).ask(context={"kind": "a"})
+    trial = study.ask()
+    assert trial.suggest_float("x", 0, 1) == expected["x"]
+
+
+def test_all_values_of_a_trial_are_given():
+    """The policy is not asked."""
+    study = spied()
+    added(study, 1.0, 5.0)
+    study.enqueue_trial({"x": 7.0})
+    assert study.ask().suggest_float("x", 0, 10) == 7.0
+    assert not study.sampler.current_policy(study).pending_then
 
 
 def test_trials_of_an_earlier_study():
