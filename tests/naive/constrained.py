@@ -11,7 +11,8 @@ NORMAL = NormalDist()
 
 def around_limit(ys, limit):
     """Function from y to z: asinh of the distance from the limit over the median distance, standardised."""
-    spread = median(abs(y - limit) for y in ys)
+    distances = [abs(y - limit) for y in ys]
+    spread = median(distances) or median([each for each in distances if each] or [1.0])
     bent = [math.asinh((y - limit) / spread) for y in ys]
     center, deviation = sum(bent) / len(bent), pstdev(bent)
     return lambda y: (math.asinh((y - limit) / spread) - center) / deviation

@@ -13,6 +13,7 @@ from naive import constrained, kernels, learned
 
 import scalable_bandits as sb
 from scalable_bandits.formulas.acquisition import ExpectedImprovement, FeasibleImprovement
+from scalable_bandits.posteriors.hyperparameters.transform import around_limit
 from scalable_bandits.posteriors.models.model import Model
 
 GRID = sb.Grid([[0, 1], [0, 2]], 9)
@@ -71,6 +72,30 @@ def test_far_from_any_limit_the_index_has_a_slope():
     by_mean, by_variance = index.slopes(mean, variance)
     np.testing.assert_allclose(by_mean[1], [1e3 / 1e-4, 1e9 / 1e-4], rtol=1e-4)
     assert (by_variance[1] > 0).all()
+
+
+# ---- the scale of an output
+
+
+@given(st.lists(st.sampled_from([-3.0, 0.0, 0.0, 0.0, 1e-3, 0.5, 40.0]), min_size=2, max_size=9))
+def test_scale_around_a_limit(ys):
+    """Also where most values, such as violations of 0, are at the limit."""
+    transform = around_limit(np.array(ys), 0.0)
+    if len(set(ys)) == 1:
+        assert transform(np.array(ys)).tolist() == [0.0] * len(ys)
+    else:
+        expected = constrained.around_limit(ys, 0.0)
+        np.testing.assert_allclose(transform(np.array([*ys, 0.1])), [expected(y) for y in [*ys, 0.1]], rtol=1e-9)
+
+
+def test_equal_values():
+    """Of the objective, at one point that was measured twice; and of an output, at its limit."""
+    policy = make(sb.Box([[0, 1], [0, 2]]))
+    play(policy, 10, lambda x: {"loss": None, "cost": 1.1, "yield": 0.2})
+    for _ in range(2):
+        policy.tell([0.5, 0.5], {"loss": -7822.7, "cost": 1.1, "yield": 0.2})
+    assert policy.best().mean == pytest.approx(-7822.7)
+    assert not np.array_equal(policy.ask(), [0.5, 0.5])
 
 
 # ---- the choice

@@ -12,6 +12,8 @@ Of an output that has to keep a limit, values near the limit matter, on both sid
 
     z = (asinh((y - limit) / s) - their average) / their standard deviation, s = median of |y - limit|   (4)
 
+where s is the median of the positive distances if that of all is 0, and 1 if there is none.
+
 Of one of several objectives, the values of the whole front matter, which are good and bad: the same around their
 median, with a scale three times as large, so that most of the values stay nearly as they are.
 
@@ -136,7 +138,10 @@ def around_limit(y: Floats, limit: float, reach: float = 1.0) -> Transform:
     reach
         Factor of the scale s.
     """
-    spread = max(reach * float(np.median(np.abs(y - limit))), LEAST)
+    distances = np.abs(y - limit)
+    if np.median(distances) < LEAST:  # values at the limit are many, such as violations of 0
+        distances = distances[distances >= LEAST]
+    spread = reach * float(np.median(distances)) if len(distances) else 1.0
     bent = np.arcsinh((y - limit) / spread)
     deviation = float(bent.std())
     return AroundLimit(limit, spread, float(bent.mean()), deviation if deviation > 1e-9 else 1.0)
