@@ -43,7 +43,7 @@ def _by_output(validator: checks.Validator) -> Any:
         checks.kind(field.name, given, Mapping, "a dict by output")
         for name, each in given.items():
             if name not in policy.constraints:
-                checks.refuse(field.name, name, f"outputs that have a limit: {', '.join(policy.constraints)}")
+                checks.refuse(field.name, name, f"outputs that have a limit: {', '.join(policy.constraints) or 'none'}")
             validator(policy, field, each)
 
     def convert(given: Any) -> Any:
@@ -73,7 +73,8 @@ class BoundedOutputsPolicy(GaussianProcessPolicy):
 
     Other parameters are those of `GaussianProcessPolicy` and `Policy`; `kernel`, `noise` (of `tell`, too) and
     `prior_mean` are the objective's, `regularization` and `delta` those of all outputs together. The space is finite.
-    Values are told as dicts by output, as those of `ConstrainedGPEI` are.
+    Values are told as dicts by output, as those of `ConstrainedGPEI` are. Where a subclass has no constraints, there
+    is one output, the objective, whose values are told as numbers.
 
     Raises
     ------
@@ -101,9 +102,14 @@ class BoundedOutputsPolicy(GaussianProcessPolicy):
     _largest: Floats = attrs.field(init=False, repr=False)  # (1 + J,) bounds on |f - prior mean| and |g_j|
 
     def __attrs_post_init__(self) -> None:
+        kind = type(self).__name__
         if self.space.finite is None:
-            checks.refuse("space", self.space, "a finite space; of a box a grid, as Grid(bounds, 30)")
-        self.outputs.check()
+            allowed = f"a finite space for {kind} (Grid, Points, Settings, Arms); of a box a grid, as Grid(bounds, 30)"
+            checks.refuse("space", self.space, allowed)
+        if self.outputs is not None:
+            self.outputs.check()
+        elif self.objective is not None:
+            checks.refuse("objective", self.objective, "None without constraints: values are told as numbers")
         if self.refit is not None:
             checks.refuse("refit", self.refit, "None: the bounds are valid for given kernels")
         super().__attrs_post_init__()
@@ -115,11 +121,26 @@ class BoundedOutputsPolicy(GaussianProcessPolicy):
         self._largest = np.sqrt(variances) * [confidence.norm for confidence in self._confidences]
         if max(variances) > variances[0]:
             self._measuring.expect_variance(max(variances), False, self.horizon)
-        first.warn_where_unproven()
+        self._warn_of_width()
+
+    def _warn_of_width(self) -> None:
+        """Warn if the width is not proven for the policy's parameters."""
+        self._confidence.warn_where_unproven()
+
+    def parameters(self) -> dict[str, Any]:
+        found, of_outputs = super().parameters(), {"objective", *self.by_name}
+        if self.constraints:
+            return found
+        return {name: each for name, each in found.items() if name not in of_outputs}  # as in stores from before
 
     @property
-    def outputs(self) -> Outputs:
-        return Outputs(self.objective, self.constraints)
+    def outputs(self) -> Outputs | None:
+        return Outputs(self.objective, self.constraints) if self.constraints else None
+
+    @property
+    def _models(self) -> tuple[Model, ...]:
+        """Models (1 + J) of all outputs, first the objective's."""
+        return (self.model, *self._others.models)
 
     @property
     def _every_kernel(self) -> list[Kernel]:
@@ -129,7 +150,9 @@ class BoundedOutputsPolicy(GaussianProcessPolicy):
 
     def _checked_engine(self) -> str:
         """Return the name of the engine, an exact one that takes the kernels of all outputs."""
-        name, dimension = check_engine(self.engine, self.domain.size, exact=True), self.space.model_dimension
+        dimension, several = self.space.model_dimension, bool(self.constraints or self.on is not None)
+        features = 0 if several else self._prior_kernel.feature_count(dimension)
+        name = check_engine(self.engine, self.domain.size, exact=True, features=features)
         for kernel in self._every_kernel:
             kernel.check(dimension)
             if kernel.epsilon:
@@ -151,29 +174,34 @@ class BoundedOutputsPolicy(GaussianProcessPolicy):
         self._others = self._others.extended(grown)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
-        beside, self._beside = self._beside, None
-        assert beside is not None
-        self._others.observe(candidate, self.outputs.oriented(beside), self.regularization)
+        if self.outputs is not None:
+            beside, self._beside = self._beside, None
+            assert beside is not None
+            self._others.observe(candidate, self.outputs.oriented(beside), self.regularization)
         if y == y:
             super().learn(candidate, y, noise_variance)
 
     def width_formula(self) -> Width:
-        return self._confidence.width(self.delta / len(self._confidences))
+        return self._width_of(self._confidence)
+
+    def _width_of(self, confidence: Confidence) -> Width:
+        """Return the width of an output, for its share of delta."""
+        return confidence.width(self.delta / len(self._confidences))
 
     @property
     def widths(self) -> Floats:
         """Confidence widths beta (1 + J,) of the next round, first the objective's."""
-        found, count = [], len(self._confidences)
-        for each, confidence in zip((self.model, *self._others.models), self._confidences, strict=True):
+        found = []
+        for each, confidence in zip(self._models, self._confidences, strict=True):
             realised = confidence.gain == "realised"
             gain = each.engine.information_gain if realised else confidence.information_gain(each, self._remembered)
-            found.append(confidence.width(self.delta / count).at(self.round, gain))
+            found.append(self._width_of(confidence).at(self.round, gain))
         return np.array(found)
 
     def _intervals(self, pending: Sequence[int] = ()) -> tuple[Floats, Floats]:
         """Return oriented means and half widths beta s (1 + J, n) at all points, given pending ones (1)."""
         mean, half = np.empty((2, len(self._confidences), self.domain.size))
-        for j, (model, width) in enumerate(zip((self.model, *self._others.models), self.widths, strict=True)):
+        for j, (model, width) in enumerate(zip(self._models, self.widths, strict=True)):
             variance = model.engine.variance() - (model.reduction(pending) if pending else 0.0)
             mean[j], half[j] = model.engine.mean(), width * np.sqrt(np.maximum(variance, 0.0))
         return mean, half
@@ -203,7 +231,7 @@ class BoundedOutputsPolicy(GaussianProcessPolicy):
             checks.refuse("output", output, ", ".join(map(repr, names)))
         (points, single), place = self._described_points(x), names.index(output)
         with self._lock:
-            model = (self.model, *self._others.models)[place]
+            model = self._models[place]
             low, high = model.bounds(self.space.encode(points), float(self.widths[place]))
         low, high = (low, high) if model.prior.direction > 0 else (0.0 - high, 0.0 - low)
         return (float(low[0]), float(high[0])) if single else (low, high)

@@ -15,7 +15,7 @@ inside S_t.
 
 Differs from the paper in: a measurement with a standard deviation of its own has E in proportion to it. Of the paper
 only the abstract was read; the sets (2) and (3), the choice (4) and the constant width are those of the authors'
-program, where S_t is made of (6) alone, without the start.
+program, where S_t is made of (6) alone, without the start. There are no constraints on other outputs.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class LoSBO(SafePolicy):
         Confidence width beta, which affects the choices inside the safe set and not their safety; None for the width
         named by `confidence`.
 
-    Other parameters are those of `SafePolicy`, `GaussianProcessPolicy` and `Policy`.
+    Other parameters are those of `SafePolicy`, `GaussianProcessPolicy` and `Policy`, without constraints.
 
     Examples
     --------
@@ -66,9 +66,9 @@ class LoSBO(SafePolicy):
 
     def choose(self, allowed: Mask | None = None) -> int:
         among = self._safe_among(allowed)
-        now = self._intervals(self._pending.numbers)  # (1)
-        found, widths = self._maximisers(among, now), now.upper - now.lower  # (2)
-        found |= self._widest_expanders(among & ~found, now, float(widths[found].max()))  # (3)
+        now = self._ends(self._pending.numbers)  # (1)
+        found, widths = self._maximisers(among, now), self._widths_at(now)  # (2)
+        found |= self._widest_expanders(among & ~found, now, widths, float(widths[found].max()))  # (3)
         return choose(widths, self._salt, found)[0]  # (4)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:

@@ -10,9 +10,17 @@ constant where one is given:
     G_t = {x in S_t : after an observation u_t(x) at x, l_t(x') >= h for some x' outside S_t}         (4)
         or, given L, {x in S_t : u_t(x) - L |x - x'| >= h for some x' outside S_t}, the expanders     (4')
 
+With constraints there are 1 + J outputs, each with a model, bounds and a beta_t of its own, as in `bounded_outputs.py`.
+The limited ones are those of the constraints and, given a threshold, the objective. l_t(x) >= h in (2) is to hold for
+all limited outputs; (3) has the bounds of the objective; in (4) all limited outputs are observed at x, each with its
+upper bound, and one and the same x' has to fulfil l_t(x') >= h for all of them. w_t is then the largest over outputs of
+u_t - l_t, each in units of the largest absolute value that its norm allows, B sqrt(max k(x, x)), so that the units of
+outputs do not matter.
+
 All intervals hold at once with probability 1 - delta, so a candidate once certified stays in S. Pending points lower
 the standard deviations in (3) and (4); S depends on observations alone. With an availability set, M and G are subsets
-of the available part of S. Everything is oriented: with `minimize=True`, f, y and h stand for their negatives.
+of the available part of S. Everything is oriented: with `minimize=True`, f, y and h stand for their negatives, and so
+they do for an output that has to be at most its limit.
 """
 
 from __future__ import annotations
@@ -28,10 +36,10 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.policies.base import Best
-from scalable_bandits.policies.confidence import GAIN, Gain, UnprovenWidth, width_name
-from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
+from scalable_bandits.policies.bounded_outputs import BoundedOutputsPolicy
+from scalable_bandits.policies.confidence import Confidence, UnprovenWidth
+from scalable_bandits.policies.outputs import Limit, check_limits
 from scalable_bandits.policies.pending import AllFailed
-from scalable_bandits.posteriors import find_engine
 from scalable_bandits.posteriors.engine import TIE_TOLERANCE
 from scalable_bandits.posteriors.models.model import MEAN, Query
 from scalable_bandits.posteriors.state import StateEntry, value
@@ -45,10 +53,11 @@ class UnsafeStart(UserWarning):
 
 
 class Intervals(NamedTuple):
-    """Confidence intervals of the candidates, oriented, in units of y."""
+    """Confidence intervals of the outputs at the candidates, oriented, first the objective's, in their units."""
 
-    lower: Floats  # (n,)
-    upper: Floats  # (n,)
+    lower: Floats  # (1 + J, n)
+    upper: Floats  # (1 + J, n)
+    betas: Floats  # (1 + J,) confidence widths
     pending: Sequence[int]  # pending candidates, which make them narrower
 
 
@@ -63,89 +72,104 @@ def width_field(default: float | None = None) -> Any:
     return attrs.field(default=default, alias="width", converter=convert, validator=_positive_width)
 
 
+def _limits_if_any(given: Any) -> dict[str, Limit]:
+    return {} if given is None else check_limits(given)
+
+
 @attrs.define(eq=False, kw_only=True, slots=False)
-class SafePolicy(GaussianProcessPolicy):
+class SafePolicy(BoundedOutputsPolicy):
     """Base class of policies that evaluate only candidates known to be safe.
 
     Parameters
     ----------
     threshold
-        Value h in units of y: a point is safe where f is at least h, or with `minimize=True` at most h. Given once.
+        Value h in units of y: a point is safe where f is at least h, or with `minimize=True` at most h. Given once;
+        None, with constraints, for an objective that may have any value.
+    constraints
+        Limits of other outputs, which safe points keep: ``{"temperature": AtMost(80)}``, as explained at
+        `BoundedOutputsPolicy`, with `objective`, `kernels`, `noises` and `rkhs_norms`. None for one output.
     safe_start
         Candidate or candidates that are known to be safe: a point (d,) or points (k, d), arm numbers, or settings.
-    rkhs_norm, information_gain, confidence
-        Bound B on the RKHS norm of f (a number), information gain and name of the width, as explained at `Confidence`.
-        The default "flynn-reeb" is proven for every lambda.
     width
         Constant confidence width, such as the customary 2, for which nothing is proven; None for that of `confidence`.
     lipschitz
         Lipschitz constant L of f, in units of y per unit of x (of named parameters: per unit of the coordinates that
-        the model sees), for Euclidean distances; None to certify candidates by their own intervals.
+        the model sees), for Euclidean distances; None to certify candidates by their own intervals, as it has to be
+        with constraints.
 
     Attributes
     ----------
     safe : ndarray
         Mask (n,) of the candidates that are known to be safe; read only.
 
-    Other parameters are those of `GaussianProcessPolicy` and `Policy`. The kernel is given, and the space finite.
+    Other parameters are those of `BoundedOutputsPolicy`, `GaussianProcessPolicy` and `Policy`. The kernel is given, and
+    the space finite. Without constraints, values are told as numbers.
 
     Raises
     ------
     ValueError
-        If the space is not finite, a start is missing or not a candidate, a Lipschitz constant is given where
-        there are no distances (arms, unordered parameters), the kernel forgets or is to be learned, or the engine is
-        not exact. From `ask`, if no available candidate is known to be safe; the policy is unchanged then.
+        If the space is not finite, there is neither a threshold nor a constraint, a start is missing or not a
+        candidate, a Lipschitz constant is given with constraints or where there are no distances (arms, unordered
+        parameters), a kernel forgets or is to be learned, the engine is not exact, or there is an executor for several
+        outputs. From `ask`, if no available candidate is known to be safe; the policy is unchanged then.
 
     Warns
     -----
     UnprovenWidth
         If the width is not proven for the policy's parameters.
     UnsafeStart
-        Once, from `ask`, if the confidence intervals of all starts are on the wrong side of the threshold.
+        Once, from `ask`, if at every start the confidence interval of a limited output is on the wrong side of its
+        limit.
     """
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (
         value("safe", "(n,)", np.bool_, lambda self: self.safe, lambda self, mask: self._set_safe(mask, True)),
     )
+    sharded: ClassVar[bool] = True  # without constraints
     _certifies_by_width: ClassVar[bool] = True  # whether safety depends on the confidence width
 
-    threshold: float = attrs.field(  # S was certified for it
-        converter=checks.to_float, validator=checks.number, on_setattr=attrs.setters.frozen
+    threshold: float | None = attrs.field(  # S was certified for it, as for the constraints
+        default=None, converter=attrs.converters.optional(checks.to_float),
+        validator=attrs.validators.optional(checks.number), on_setattr=attrs.setters.frozen,
+    )  # fmt: skip
+    constraints: Mapping[str, Limit] = attrs.field(
+        default=None, converter=_limits_if_any, on_setattr=attrs.setters.frozen
     )
     safe_start: Any = attrs.field()
-    rkhs_norm: float = attrs.field(default=2.0, converter=checks.to_float, validator=checks.positive)
-    _gain_source: Gain = GAIN
-    confidence: str = width_name(default="flynn-reeb")
     _width: float | None = width_field()
     lipschitz: float | None = checks.optional_number(checks.positive)
     _safe: Mask = attrs.field(init=False, repr=False)  # S, replaced and never changed
     _certified: bool = attrs.field(init=False, repr=False)  # whether S has what the present posterior certifies
     _starts: Indices = attrs.field(init=False, repr=False)
+    _limits: Floats = attrs.field(init=False, repr=False)  # (1 + J, 1) oriented, first h, or -inf without a threshold
+    _limited: list[int] = attrs.field(init=False, repr=False)  # outputs that have one, 0 for the objective
     _warned: bool = attrs.field(init=False, default=False, repr=False)  # by `UnsafeStart`
 
     def __attrs_post_init__(self) -> None:
-        kind = type(self).__name__
-        if self.space.finite is None:
-            allowed = f"a finite space for {kind} (Grid, Points, Settings, Arms); of a box a grid, as Grid(bounds, 30)"
-            checks.refuse("space", self.space, allowed)
-        if self.refit is not None:
-            checks.refuse("refit", self.refit, "None: the intervals are valid for a given kernel")
+        if self.constraints and self.lipschitz is not None:
+            allowed = f"None with lipschitz={self.lipschitz:g}, which is a constant of the objective alone"
+            checks.refuse("constraints", self.constraints, allowed)
+        if self.constraints and self.on is not None:
+            checks.refuse("on", self.on, "None with constraints")
+        if not self.constraints and self.threshold is None:
+            checks.refuse("threshold", None, "a number, or limits of other outputs in `constraints`, or both")
         super().__attrs_post_init__()
-        if self._prior_kernel.epsilon:
-            checks.refuse("kernel", self.kernel, "one without TemporalDecay: what is safe once must stay safe")
-        if (engine := find_engine(self.engine)) is not None and not engine.exact:
-            checks.refuse("engine", self.engine, "an exact one, such as 'dense' or 'tiled'")
+        least = -np.inf if self.threshold is None else self._oriented(self.threshold)
+        self._limits = np.array([[least], *self._least[:, None]])
+        self._limited = np.flatnonzero(self._limits > -np.inf).tolist()
         if self.lipschitz is not None and (self.space.unordered or not self.space.has_coordinates):
             checks.refuse("lipschitz", self.lipschitz, "None for arms and unordered parameters: they have no distances")
         self._starts, safe = self._numbered_start(), np.zeros(self.domain.size, dtype=np.bool_)
         for start in self._starts.tolist():
             safe[self.domain.finite.equal_to(start)] = True
         self._set_safe(safe, False)
+
+    def _warn_of_width(self) -> None:
         if self._certifies_by_width and self._width is not None:
-            text = f"{kind}: nothing is proven for the constant width={self._width:g}: unsafe points may be certified"
-            checks.warn(text, UnprovenWidth)
+            kind, unproven = type(self).__name__, f"nothing is proven for the constant width={self._width:g}"
+            checks.warn(f"{kind}: {unproven}: unsafe points may be certified", UnprovenWidth)
         elif self._certifies_by_width:
-            self._confidence.warn_where_unproven()
+            super()._warn_of_width()
 
     def _numbered_start(self) -> Indices:
         """Return the numbers (k,) of the safe start, which becomes an array of points (k, d)."""
@@ -161,8 +185,8 @@ class SafePolicy(GaussianProcessPolicy):
         self.safe_start = checks.frozen(points)
         return found
 
-    def width_formula(self) -> Width:
-        return self._confidence.width(self.delta) if self._width is None else Width.constant(self._width)
+    def _width_of(self, confidence: Confidence) -> Width:
+        return super()._width_of(confidence) if self._width is None else Width.constant(self._width)
 
     # ---- the safe set
 
@@ -182,13 +206,13 @@ class SafePolicy(GaussianProcessPolicy):
 
     def _certify(self) -> None:
         """Add to the safe set what the posterior certifies; called once for the prior and for each observation."""
-        found, lower = self._safe.copy(), self._intervals(()).lower
-        certain = lower >= self._oriented(self.threshold)
+        found, lower = self._safe.copy(), self._ends(()).lower
+        certain = (lower >= self._limits).all(axis=0)
         if self.lipschitz is None:
             found |= certain  # (2)
         for block in () if self.lipschitz is None else self._blocks(np.flatnonzero(self._safe & certain)):
             outside = np.flatnonzero(~found)
-            found[outside] = self._reached(block, lower[block], outside).any(axis=0)  # (2')
+            found[outside] = self._reached(block, lower[0, block], outside).any(axis=0)  # (2')
         self._set_safe(found, False)
 
     def _reached(self, sources: Indices, values: Floats, others: Indices) -> NDArray[np.bool_]:
@@ -197,7 +221,7 @@ class SafePolicy(GaussianProcessPolicy):
 
         assert self.lipschitz is not None
         distances = cdist(self.domain.coordinates(sources), self.domain.coordinates(others))
-        return np.asarray(values[:, None] - self.lipschitz * distances >= self._oriented(self.threshold))
+        return np.asarray(values[:, None] - self.lipschitz * distances >= self._limits[0])
 
     def _blocks(self, numbers: Indices) -> list[Indices]:
         step = max(1, min(64, NUMBERS // self.domain.size))
@@ -214,13 +238,15 @@ class SafePolicy(GaussianProcessPolicy):
 
     # ---- choices
 
-    def _intervals(self, pending: Sequence[int]) -> Intervals:
+    def _ends(self, pending: Sequence[int]) -> Intervals:
         """Return the confidence intervals of the candidates, given pending ones at their posterior means."""
-        mean, variance = self.model.engine.mean(), self.model.engine.variance()
-        if pending:
-            variance = np.maximum(variance - self.model.reduction(pending), 0.0)
-        half = self.width * np.sqrt(variance)
-        return Intervals(mean - half, mean + half, pending)  # (1)
+        mean, half = self._intervals(pending)
+        return Intervals(mean - half, mean + half, self.widths, pending)  # (1)
+
+    def _widths_at(self, now: Intervals, outputs: Sequence[int] | slice = slice(None)) -> Floats:
+        """Return w_t (n,): of one output in units of y, with constraints the largest of some outputs, without unit."""
+        widths = now.upper - now.lower
+        return np.asarray((widths / self._largest[:, None])[outputs].max(axis=0) if self.constraints else widths[0])
 
     def _safe_among(self, allowed: Mask | None) -> Mask:
         """Return the mask (n,) of the safe candidates that are allowed; an error where all are excluded."""
@@ -234,20 +260,25 @@ class SafePolicy(GaussianProcessPolicy):
         return among
 
     def _warn_of_start(self) -> None:
-        mean, variance = self.model.engine.at(self._starts)
-        if (mean + self.width * np.sqrt(variance) < self._oriented(self.threshold)).all():
+        moments = zip(self.widths, (model.engine.at(self._starts) for model in self._models), strict=True)
+        upper = np.array([mean + beta * np.sqrt(variance) for beta, (mean, variance) in moments])
+        missed = upper < self._limits
+        if missed.any(axis=0).all():
             self._warned, where = True, "above" if self.minimize else "below"
-            text = f"the confidence intervals of all safe starts are {where} the threshold {self.threshold:g}"
+            said = ["" if self.threshold is None else f"{where} the threshold {self.threshold:g}"]
+            said += [f"outside the limit of {name} ({limit})" for name, limit in self.constraints.items()]
+            which = " or ".join(each for each, starts in zip(said, missed, strict=True) if starts.any())
+            text = f"the confidence intervals of all safe starts are {which}"
             wrong = "they are not safe, or kernel, noise, rkhs_norm or width are wrong"
             checks.warn(f"{type(self).__name__}: {text}: {wrong}", UnsafeStart)
 
     def _maximisers(self, among: Mask, now: Intervals) -> Mask:
         """Return the mask (n,) of those of some safe candidates that could be the best of them."""
-        return among & (now.upper >= now.lower[among].max())  # (3)
+        return np.asarray(among & (now.upper[0] >= now.lower[0, among].max()))  # (3)
 
-    def _widest_expanders(self, among: Mask, now: Intervals, least: float = 0.0) -> Mask:
+    def _widest_expanders(self, among: Mask, now: Intervals, widths: Floats, least: float = 0.0) -> Mask:
         """Return the mask (n,) of expanders, with the widest of some safe candidates if it is wider than `least`."""
-        found, numbers, widths = np.zeros_like(among), np.flatnonzero(among), now.upper - now.lower
+        found, numbers = np.zeros_like(among), np.flatnonzero(among)
         outside = np.flatnonzero(~self._safe[: self.domain.choosable])
         order = numbers[np.argsort(-widths[numbers], kind="stable")]
         for block in self._blocks(order) if len(outside) else ():  # the widest first, since narrower ones do not matter
@@ -261,16 +292,20 @@ class SafePolicy(GaussianProcessPolicy):
     def _enlarge(self, block: Indices, outside: Indices, now: Intervals) -> Mask:
         """Return which of k safe candidates (k,) are expanders, given those outside the safe set (m,)."""
         if self.lipschitz is not None:
-            return np.asarray(self._reached(block, now.upper[block], outside).any(axis=1))  # (4')
-        covariance, beta = self.model.engine.columns(block)[:, outside], self.width
+            return np.asarray(self._reached(block, now.upper[0, block], outside).any(axis=1))  # (4')
+        return np.all([self._certified_by(j, block, outside, now) for j in self._limited], axis=0).any(axis=1)  # (4)
+
+    def _certified_by(self, output: int, block: Indices, outside: Indices, now: Intervals) -> NDArray[np.bool_]:
+        """Return where an output's upper bound, observed at k candidates, certifies others (k, m) by that output."""
+        model, beta, lower, upper = self._models[output], now.betas[output], now.lower[output], now.upper[output]
+        covariance = model.engine.columns(block)[:, outside]
         if now.pending:
-            columns, of_pending = self.model.pending_covariance(now.pending)
+            columns, of_pending = model.pending_covariance(now.pending)
             covariance = covariance - columns[:, block].T @ np.linalg.solve(of_pending, columns[:, outside])
-        mean, half = 0.5 * (now.upper + now.lower), 0.5 * (now.upper - now.lower)
+        mean, half = 0.5 * (upper + lower), 0.5 * (upper - lower)
         weight = covariance / (self.regularization + (half[block, None] / beta) ** 2)
         variance = np.maximum((half[outside] / beta) ** 2 - weight * covariance, 0.0)
-        lower = mean[outside] + weight * half[block, None] - beta * np.sqrt(variance)
-        return np.asarray((lower >= self._oriented(self.threshold)).any(axis=1))  # (4)
+        return np.asarray(mean[outside] + weight * half[block, None] - beta * np.sqrt(variance) >= self._limits[output])
 
     def recommend(self) -> Best:
         """Return the measured safe candidate of best posterior mean; before there is one, the best safe candidate."""

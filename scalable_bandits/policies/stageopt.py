@@ -1,4 +1,4 @@
-"""StageOpt. Source: Sui, Zhuang, Burdick & Yue 2018, Algorithm 1, with one function as objective and as constraint.
+"""StageOpt. Source: Sui, Zhuang, Burdick & Yue 2018, Algorithm 1.
 
     input: as SafeOpt, and epsilon or the number T_0 of rounds of the first stage, or both
     for t = 1, 2, ...:
@@ -8,12 +8,16 @@
         then play x_t = argmax of u_t(x) over S_t                                               (4)
         observe y_t, update mu_t and s_t                                                        (5)
 
-S_t goes on growing in the second stage. Safety is that of SafeOpt.
+S_t goes on growing in the second stage. Safety is that of SafeOpt. u_t in (4) is that of the objective. With
+constraints, w_t in (2) and (3) is the largest of the limited outputs alone, and epsilon is in its units, those of
+`safe.py`; without them one function is both objective and constraint.
 
-Differs from the paper in: intervals and width as in SafeOpt, and L may be left out. An empty G_t does not end the first
-stage, since later observations may fill it; such a round plays (4), as does one in which no available expander is as
-wide as epsilon given the pending points. In (2), w_t is that after an observation, without pending points. (The
-authors' program plays the widest of the maximisers where G_t is empty, and has T_0 alone.)
+Differs from the paper in: intervals and width as in SafeOpt, and L may be left out, as it has to be with constraints.
+The objective may have a limit. Widths of several outputs are compared in the units of `safe.py`, not in their own. An
+empty G_t does not end the first stage, since later observations may fill it; such a round plays (4), as does one in
+which no available expander is as wide as epsilon given the pending points. In (2), w_t is that after an observation,
+without pending points. (The authors' program plays the widest of the maximisers where G_t is empty, and has T_0 alone.)
+How the paper has several constraints is from a summary.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from typing import ClassVar
 import attrs
 
 from scalable_bandits import checks
+from scalable_bandits.checks import Floats
 from scalable_bandits.policies.safe import Intervals, SafePolicy
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.state import StateEntry, number
@@ -37,7 +42,8 @@ class StageOpt(SafePolicy):
     ----------
     epsilon
         Width of a confidence interval, in units of y: the first stage ends for good when the widest expander is
-        narrower. None: it ends after `stage` rounds alone.
+        narrower. With constraints it is a share of the largest absolute value that the norm of an output allows. None:
+        the stage ends after `stage` rounds alone.
     stage
         Number T_0 of rounds of the first stage; None: it ends by `epsilon` alone.
 
@@ -74,18 +80,19 @@ class StageOpt(SafePolicy):
     def _certify(self) -> None:
         super()._certify()
         if self.epsilon is not None and not self._ended and (self.stage is None or self.rounds < self.stage):
-            self._ended = 0.0 < self._widest(self._safe, self._intervals(()))[1] < self.epsilon  # (2)
+            found, widths = self._widest(self._safe, self._ends(()))
+            self._ended = 0.0 < float(widths[found].max(initial=0.0)) < self.epsilon  # (2)
 
-    def _widest(self, among: Mask, now: Intervals) -> tuple[Mask, float]:
-        """Return the mask (n,) of expanders, with the widest of some safe candidates, and its width; 0 for none."""
-        found = self._widest_expanders(among, now)
-        return found, float((now.upper - now.lower)[found].max(initial=0.0))
+    def _widest(self, among: Mask, now: Intervals) -> tuple[Mask, Floats]:
+        """Return the mask (n,) of expanders, with the widest of some safe candidates, and w_t (n,)."""
+        widths = self._widths_at(now, self._limited)
+        return self._widest_expanders(among, now, widths), widths
 
     def choose(self, allowed: Mask | None = None) -> int:
         among = self._safe_among(allowed)  # (1)
-        now = self._intervals(self._pending.numbers)
+        now = self._ends(self._pending.numbers)
         if self.expanding:
-            found, width = self._widest(among, now)
-            if found.any() and width >= (self.epsilon or 0.0):
-                return choose(now.upper - now.lower, self._salt, found)[0]  # (3)
-        return choose(now.upper, self._salt, among)[0]  # (4)
+            found, widths = self._widest(among, now)
+            if found.any() and widths[found].max() >= (self.epsilon or 0.0):
+                return choose(widths, self._salt, found)[0]  # (3)
+        return choose(now.upper[0], self._salt, among)[0]  # (4)

@@ -1,7 +1,8 @@
 """Safe exploration from the formulas: sets of numbers, loops over points, a posterior solved anew for every question.
 
 Sources: Sui, Gotovos, Burdick & Krause 2015 (SafeOpt); Sui, Zhuang, Burdick & Yue 2018 (StageOpt); Fiedler, Menn,
-Kreiskoether & Trimpe 2024 (LoSBO). Larger is better, and a point is safe where f >= h.
+Kreiskoether & Trimpe 2024 (LoSBO); with several outputs Berkenkamp, Krause & Schoellig 2021. Larger is better, and a
+point is safe where f >= h.
 """
 
 from math import dist, log, sqrt
@@ -153,3 +154,98 @@ class LoSBO(SafeOpt):
             for j in range(self.size):
                 if y - error - self.lipschitz * self.distance(i, j) >= self.threshold:
                     self.safe.add(j)
+
+
+# ---- limits of several outputs
+
+
+class SafeOutputs:
+    """SafeOpt with limits of several outputs: Berkenkamp, Krause & Schoellig 2021.
+
+    `outputs` are those of `naive.bounded`, first the objective, and `limits` the smallest values that are safe, None
+    for an objective that may have any value.
+    """
+
+    def __init__(self, outputs, limits, start):
+        self.outputs, self.safe, self.told = outputs, set(start), 0
+        self.limited = [pair for pair in zip(outputs, limits, strict=True) if pair[1] is not None]
+        self.certify()
+
+    def outside(self):
+        return [j for j in range(len(self.outputs[0].gp.points)) if j not in self.safe]
+
+    def certify(self):
+        """S_t: all limited outputs are safe."""
+        lowers = [(output.bounds()[0], limit) for output, limit in self.limited]
+        self.safe |= {j for j in self.outside() if all(lower[j] >= limit for lower, limit in lowers)}
+
+    def observe(self, number, values, noise_variance=None):
+        """Values of the outputs, None where not measured; the noise variance is that of the objective."""
+        for place, (output, value) in enumerate(zip(self.outputs, values, strict=True)):
+            if value is not None:
+                own = noise_variance if place == 0 and noise_variance is not None else output.regularization
+                output.gp.observe(number, value, own)
+        self.told += 1
+        self.certify()
+
+    def maximisers(self, among, pending):
+        lower, upper = self.outputs[0].bounds(pending)
+        best = max(lower[i] for i in among)
+        return {i for i in among if upper[i] >= best}
+
+    def expanders(self, among, pending):
+        """Points whose optimistic values would make one and the same point outside safe for all limited outputs."""
+        certified = {i: set(self.outside()) for i in among}
+        for output, limit in self.limited:
+            gp = output.gp.with_fantasies(pending, output.regularization) if pending else output.gp
+            (_, upper), width = output.bounds(pending), output.width
+            for i in among:
+                after = GP(gp.kernel, gp.points, gp.prior_mean, gp.gram)
+                after.observations = [*gp.observations, (i, upper[i], output.regularization)]
+                mean, variance = after.mean_variance()
+                certified[i] -= {j for j in certified[i] if mean[j] - width * sqrt(max(variance[j], 0.0)) < limit}
+        return {i for i in among if certified[i]}
+
+    def widths(self, outputs, among, pending):
+        """Largest width of some outputs, each in units of the largest value that its norm allows."""
+        bounds = [(*output.bounds(pending), output.largest) for output in outputs]
+        return {i: max((upper[i] - lower[i]) / largest for lower, upper, largest in bounds) for i in among}
+
+    def allowed(self, available):
+        return self.safe if available is None else self.safe & set(available)
+
+    def scores(self, available=None, pending=()):
+        """What the choice maximises, by number, of the points that may be chosen."""
+        among = self.allowed(available)
+        return self.widths(self.outputs, self.maximisers(among, pending) | self.expanders(among, pending), pending)
+
+    def best(self):
+        """Largest posterior mean among the safe points where the objective was measured, or else among all safe."""
+        mean, _ = self.outputs[0].moments()
+        return max(mean[i] for i in self.safe & {i for i, _, _ in self.outputs[0].gp.observations} or self.safe)
+
+
+class StagedOutputs(SafeOutputs):
+    """StageOpt with limits of several outputs: Sui, Zhuang, Burdick & Yue 2018."""
+
+    def __init__(self, *given, epsilon=None, stage=None):
+        self.epsilon, self.stage, self.ended = epsilon, stage, False
+        super().__init__(*given)
+
+    def expander_widths(self, among, pending):
+        return self.widths([output for output, _ in self.limited], self.expanders(among, pending), pending)
+
+    def certify(self):
+        super().certify()
+        if self.epsilon is not None and not (self.stage is not None and self.told >= self.stage):
+            widths = self.expander_widths(self.safe, ())
+            self.ended = self.ended or (bool(widths) and max(widths.values()) < self.epsilon)
+
+    def scores(self, available=None, pending=()):
+        among, t = self.allowed(available), self.told + len(pending) + 1
+        if not self.ended and (self.stage is None or t <= self.stage):
+            widths = self.expander_widths(among, pending)
+            if widths and max(widths.values()) >= (self.epsilon or 0.0):
+                return widths
+        _, upper = self.outputs[0].bounds(pending)
+        return {i: upper[i] for i in among}

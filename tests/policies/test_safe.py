@@ -340,7 +340,7 @@ class TestRefused:
             ({"rkhs_norm": "double"}, "rkhs_norm: got 'double'; allowed: a positive number"),
             ({"lipschitz": -1.0}, "lipschitz: got -1.0; allowed: a positive number"),
             ({"refit": 3}, "refit: got 3; allowed: None"),
-            ({"engine": "sketched"}, "engine: got 'sketched'; allowed: an exact one"),
+            ({"engine": "sketched"}, "engine: got 'sketched'; allowed: .*, which are exact"),
             ({"pending": "sample"}, "pending: got 'sample'; allowed: 'mean' for SafeOpt"),
             ({"kernel": sb.RBF(0.2) * sb.TemporalDecay(0.1)}, "kernel: got .*; allowed: one without TemporalDecay"),
             ({"kernel": None}, "kernel: got None; allowed: a kernel, such as .*SafeOpt learns none"),
