@@ -4,8 +4,8 @@
 of which takes as long again or longer, and ``boxes``, in which whole runs of other packages take hours), ``--quick`` at
 a size that only shows that they run, and names choose some of them; ``two`` and ``six`` are the whole runs of
 ``boxes``, whose functions ``--seeds`` chooses. ``python -m benchmarks tuners``, ``search``, ``in_flight``,
-``discrete``, ``pools``, ``constrained``, ``biobjective``, ``safety`` and ``contextual`` are commands of their own
-(``--help`` says more).
+``discrete``, ``pools``, ``constrained``, ``failing``, ``biobjective``, ``safety`` and ``contextual`` are commands of
+their own (``--help`` says more).
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from benchmarks.boxes import boxes, six, two
 from benchmarks.changing import changing
 from benchmarks.cluster import cluster
 from benchmarks.constrained import command as constrained
+from benchmarks.constrained import failing
 from benchmarks.coverage import coverage
 from benchmarks.drift import drift
 from benchmarks.long import long
@@ -266,27 +267,16 @@ _ALL = (
 )  # fmt: skip
 BENCHMARKS: dict[str, Callable[..., Iterator[Line]]] = {f.__name__: f for f in _ALL}
 SEEDED: dict[str, Callable[..., Iterator[Line]]] = {f.__name__: f for f in (boxes, two, six)}
+COMMANDS = {
+    "tuners": tuners, "search": search, "in_flight": in_flight, "discrete": discrete, "pools": pools,
+    "constrained": constrained, "failing": failing, "biobjective": biobjective, "safety": safety,
+    "contextual": contextual,
+}  # fmt: skip
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["tuners"]:
-        sys.exit(tuners.main(sys.argv[2:]))
-    if sys.argv[1:2] == ["search"]:
-        sys.exit(search.main(sys.argv[2:]))
-    if sys.argv[1:2] == ["pools"]:
-        sys.exit(pools.main(sys.argv[2:]))
-    if sys.argv[1:2] == ["constrained"]:
-        sys.exit(constrained.main(sys.argv[2:]))
-    if sys.argv[1:2] == ["biobjective"]:
-        sys.exit(biobjective.main(sys.argv[2:]))
-    if sys.argv[1:2] == ["safety"]:
-        sys.exit(safety.main(sys.argv[2:]))
-    if sys.argv[1:2] == ["contextual"]:
-        sys.exit(contextual.main(sys.argv[2:]))
-    if sys.argv[1:2] == ["discrete"]:
-        sys.exit(discrete.main(sys.argv[2:]))
-    if sys.argv[1:2] == ["in_flight"]:
-        sys.exit(in_flight.main(sys.argv[2:]))
+    if sys.argv[1:2] and sys.argv[1] in COMMANDS:
+        sys.exit(COMMANDS[sys.argv[1]].main(sys.argv[2:]))
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", choices=[*BENCHMARKS, *SEEDED, []], help="which; all if none is named")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that they run")

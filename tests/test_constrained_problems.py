@@ -90,6 +90,22 @@ def test_a_run_with_a_feasible_point_wins_then_the_smaller_violation() -> None:
         assert score({0: result_at(ours, at)}, {0: result_at(theirs, at)}) == Score(*expected)  # type: ignore[dict-item]
 
 
+def test_functions_that_fail() -> None:
+    """Where a constraint is violated, or by accident at the same evaluations of each run; the best value counts."""
+    from benchmarks.constrained import failing
+
+    problem, again = failing.FAIL["bbob-f1-d5"](), failing.FAIL["bbob-f1-d5"]()
+    x = dict.fromkeys(problem.space.names, 0.0)
+    outputs = [problem.evaluate(x) for _ in range(100)]
+    assert outputs == [again.evaluate(x) for _ in range(100)]
+    kept = failing.recorded(problem, [[9.0, 1.0], [8.0, -1.0], [9.0, -1.0], [3.0, -1.0, 0.1], [7.0, 0.0]])
+    assert (kept["feasible"], kept["failed"]) == ([[2, 8.0], [5, 7.0]], [1, 4])
+    assert 10 <= len(failing.recorded(problem, outputs)["failed"]) <= 32  # one of five: 20, standard deviation 4
+    line = {**kept, "group": "made", "version": "", "cpu_seconds": [0.1] * 5}
+    assert [-failing.result_at(line, at).value for at in (1, 2, 5)] == [failing.WORST, 8.0, 7.0]
+    assert failing.share_of_failures([line], 4) == "50%"
+
+
 def test_runs_are_kept_and_not_played_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,5 +1,6 @@
 """Tuners that are told a list of numbers: the value, which is minimised, then constraints, which are to be at most 0.
 
+`FAILING` are those that are told of a failure instead, where a constraint is violated; what they know is in no number.
 Random search uses none of them. GPSampler and BoTorch are played in the environments that `python -m benchmarks tuners
 --install GPSampler BoTorch` makes, unless their packages are installed here.
 """
@@ -94,3 +95,50 @@ def _output(j: int, z: Any) -> Any:
 
 
 PEERS: dict[str, Any] = {"GPSampler": GPSampler, "TPE": TPE, "BoTorch": BoTorch, "random": peers.Random}
+
+
+# ---- where a violated constraint is a failure
+
+
+def has_failed(y: list[float]) -> bool:
+    """Return whether a constraint is violated."""
+    return any(each > 0.0 for each in y[1:])
+
+
+class FailingOurs(peers.Ours):
+    """`GPEI(space, seed=seed)`, the default tuner."""
+
+    def __init__(self, space: Any, seed: int) -> None:
+        super().__init__(space, seed, minimize=True)
+
+    def tell(self, x: Setting, y: list[float]) -> None:  # type: ignore[override]
+        if has_failed(y):
+            self.policy.tell_failure(x)
+        else:
+            self.policy.tell(x, y[0])
+
+
+class _Failing:
+    """Tells a study of Optuna of a failed trial."""
+
+    study: Any
+    trial: Any
+
+    def tell(self, x: Setting, y: list[float]) -> None:
+        from optuna.trial import TrialState
+
+        if has_failed(y):
+            self.study.tell(self.trial, state=TrialState.FAIL)
+        else:
+            self.study.tell(self.trial, y[0])
+
+
+class FailingGPSampler(_Failing, optuna.GPSampler):  # type: ignore[misc]  # told other things
+    """`GPSampler(seed=seed)`."""
+
+
+class FailingTPE(_Failing, optuna.TPE):  # type: ignore[misc]  # told other things
+    """`TPESampler(multivariate=True, seed=seed)`."""
+
+
+FAILING: dict[str, Any] = {"GPSampler": FailingGPSampler, "TPE": FailingTPE, "random": peers.Random}

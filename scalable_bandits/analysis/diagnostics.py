@@ -50,7 +50,8 @@ def index_of(policy: Policy, points: Floats) -> Floats:
     ndarray
         Index (k,): an upper confidence bound in units of y (of -y if the policy minimises); the logarithm of the
         expected improvement in units of y; or, for the probability of improvement, the standard deviations above the
-        incumbent.
+        incumbent. Where the kernel is learned, y is the transformed one. With constraints, or once an evaluation has
+        failed, the logarithm of the expected improvement times the probability that all limits hold.
 
     Raises
     ------
@@ -59,8 +60,8 @@ def index_of(policy: Policy, points: Floats) -> Floats:
     """
     checks.kind("policy", policy, Policy, "a policy")
     if indexed(policy) and isinstance(policy, GaussianProcessPolicy):
-        mean, std = policy.posterior(points)
-        return policy.acquisition(None)(policy._oriented(mean), std**2)
+        with policy._lock:
+            return policy.index_at(policy._described_points(points)[0])
     if isinstance(policy, PEGPUCB):
         names = policy.surviving or (policy.priors[-1].name,)
         pairs = [policy.posterior(points, prior=name) for name in names]

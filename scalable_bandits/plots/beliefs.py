@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 
 SIDES = {1: 500, 2: 90}  # dimension -> points drawn along each axis
 DEPTH = 12.0  # range below the maximum in which the logarithm of an index is drawn
-LOGARITHMS = {"ExpectedImprovement": "log expected improvement", "ProbabilityOfImprovement": "score of improvement"}
+LOGARITHMS = {
+    "ExpectedImprovement": "log expected improvement",
+    "ProbabilityOfImprovement": "score of improvement",
+    "FeasibleImprovement": "log expected feasible improvement",
+}
 BINS = 240  # largest number of bins of a timeline along the axis of rounds
 WIDEST = 60  # number of letters of all names that fit beside each other
 

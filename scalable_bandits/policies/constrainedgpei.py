@@ -25,17 +25,15 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.formulas.acquisition import ExpectedImprovement, FeasibleImprovement
+from scalable_bandits.formulas.acquisition import ExpectedImprovement
 from scalable_bandits.policies.base import Best
 from scalable_bandits.policies.gpei import GPEI
 from scalable_bandits.policies.outputs import Limit, Outputs, check_limits
-from scalable_bandits.posteriors import Acquisition
 from scalable_bandits.posteriors.models.learned import NEGLIGIBLE
-from scalable_bandits.posteriors.models.limited import ConstrainedModel, LimitedModel, LimitedOutputs
-from scalable_bandits.posteriors.models.model import GivenPrior, Model, Query
+from scalable_bandits.posteriors.models.limited import ConstrainedModel, LimitedOutputs
+from scalable_bandits.posteriors.models.model import Model, Query
 from scalable_bandits.posteriors.pending import Draws
-from scalable_bandits.posteriors.state import StateEntry, member
-from scalable_bandits.spaces import Domain, Indices, Mask
+from scalable_bandits.spaces import Indices, Mask
 
 LIKELY = 0.5  # probability of being feasible from which a measured point may be the incumbent
 
@@ -101,7 +99,6 @@ class ConstrainedGPEI(GPEI):
     True
     """
 
-    STATE: ClassVar[tuple[StateEntry, ...]] = (member("_limited", name="limited"),)
     by_name: ClassVar[frozenset[str]] = frozenset({"constraints"})
     pools: ClassVar[bool] = False
     _assumes_draws: ClassVar[bool] = False
@@ -109,7 +106,6 @@ class ConstrainedGPEI(GPEI):
 
     constraints: Mapping[str, Limit] = attrs.field(converter=check_limits)
     objective: str | None = attrs.field(default=None)
-    _limited: LimitedOutputs = attrs.field(init=False, repr=False)
     _seen: tuple[int, MeasuredPoints] | None = attrs.field(default=None, init=False, repr=False)  # after so many rounds
 
     def __attrs_post_init__(self) -> None:
@@ -124,30 +120,27 @@ class ConstrainedGPEI(GPEI):
 
     def _fresh_model(self) -> Model:
         """Make the models of all outputs, without observations, and return the objective's."""
+        models = [self._limited_model(each.SIGN * each.limit, int(each.SIGN)) for each in self.constraints.values()]
+        self._limited, self._seen = LimitedOutputs(models, self._limited_model), None
         lengthscales = None if isinstance(self.lengthscale_prior, str) else self.lengthscale_prior
-        known, options = (self.domain, self._make_engine), (lengthscales, self.refit)
-        models = []
-        for limit in self.constraints.values():
-            prior = GivenPrior(self._prior_kernel, self._given_mean_at, direction=int(limit.SIGN))
-            models.append(LimitedModel(limit.SIGN * limit.limit, prior, *known, *options, self._search()))
-        self._limited, self._seen = LimitedOutputs(models), None
-        return ConstrainedModel(self._prior, *known, self.noise is not None, *options, self._search())
+        known, options = (self.domain, self._make_engine, self.noise is not None), (lengthscales, self.refit)
+        return ConstrainedModel(self._prior, *known, *options, self._search())
 
     # ---- the algorithm
 
-    def acquisition(self, allowed: Mask | None) -> Acquisition:
-        found, improvement = self._measured(), None
+    def _improvement(self, allowed: Mask | None) -> Any:
+        found = self._measured()
         values = found.averages if self.incumbent == "observation" else found.values
         likely = values[found.chances >= LIKELY]
-        if len(likely):
-            best = float(self.model.transform(np.array([likely.max()]))[0])  # (1)
-            improvement = ExpectedImprovement(best, self.xi)
-        return FeasibleImprovement(improvement, self._limited.limits)  # (2), (3)
+        if not len(likely):
+            return None  # (3)
+        best = float(self.model.transform(np.array([likely.max()]))[0])  # (1)
+        return ExpectedImprovement(best, self.xi)  # (2)
 
     def _next_query(self, allowed: Mask | None, draws: Draws | None = None) -> Query:
         found = self._measured()
         near = [] if not len(found.numbers) else [int(found.numbers[self._best_of(found, LIKELY)])]
-        return super()._next_query(allowed, draws)._replace(beside=self._limited.models, near=near)
+        return super()._next_query(allowed, draws)._replace(near=near)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         beside, self._beside = self._beside, None
@@ -157,10 +150,8 @@ class ConstrainedGPEI(GPEI):
             super().learn(candidate, y, noise_variance)
             assert isinstance(self.model, ConstrainedModel)
             self.model.kept[-1] = bool(self.outputs.kept(beside))
-
-    def _learn_failure(self, candidate: int) -> None:
-        super()._learn_failure(candidate)
-        self._limited.fail(candidate)
+        else:
+            self._limited.succeed(candidate)
 
     def recommend(self) -> Best:
         """Return the best measured point that is feasible with probability at least 1 - delta (5).
@@ -254,7 +245,3 @@ class ConstrainedGPEI(GPEI):
     @property
     def _known_points(self) -> Mask:
         return self.model.queried | self._limited.queried
-
-    def _extend(self, grown: Domain) -> None:
-        super()._extend(grown)
-        self._limited = self._limited.extended(grown)

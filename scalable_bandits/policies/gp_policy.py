@@ -410,6 +410,13 @@ class GaussianProcessPolicy(Policy):
             self._salt, key, allowed, pending, draws, True, failed, batch, self._available, fixed=self._fixed
         )  # fmt: skip
 
+    def index_at(self, points: Floats) -> Floats:
+        """Return the index (k,) of the next round at points (k, d), without regard to pending ones."""
+        coordinates, beside = self.space.encode(points), self._next_query(None).beside
+        found = [Model.believed(each, coordinates) for each in (self.model, *beside)]
+        means, variances = np.stack([each for each, _ in found]), np.stack([each for _, each in found])
+        return self.acquisition(None)(*((means, variances) if beside else found[0]))
+
     def _refinement(self) -> Floats | None:
         """Return the next point (d,) of a search around the best one, of a policy that has such a search; else None."""
         return None
@@ -422,7 +429,7 @@ class GaussianProcessPolicy(Policy):
         free[[*pending, *self._pending.excluded]] = False
         if self.space.scanned and len(self.model.ys) < FIRST:  # whatever is pending: nothing could be learned yet
             return self._random_candidate(np.flatnonzero(~free)), None
-        asked = self.model.asked(pending) + self.rounds - len(self.model.ys)
+        asked = len(pending) + self.rounds + len(self._pending.excluded)
         first = None if self.space.scanned else first_point(self.domain, asked, free, self.seed, self._fixed)
         if first is None and len(settled := self.model.settled(pending)):
             others = self.domain.without(settled, allowed)  # None on a whole box, whose search leaves them out
@@ -496,8 +503,11 @@ class GaussianProcessPolicy(Policy):
             self.model.after_round(self.rounds + 1)
 
     def _learn_failure(self, candidate: int) -> None:
-        """Avoid a candidate whose evaluation failed: excluded, and bad to a model that learns its kernel."""
         super()._learn_failure(candidate)
+        self._avoid(candidate)
+
+    def _avoid(self, candidate: int) -> None:
+        """Avoid what is near a candidate whose evaluation failed: it is bad to a model that learns its kernel."""
         self.model.fail(candidate)
 
     def recommend(self) -> Best:

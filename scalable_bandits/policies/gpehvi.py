@@ -56,5 +56,5 @@ class GPEHVI(SeveralObjectivesPolicy):
             checks.refuse("objectives", list(self.objectives), "two; `HypervolumeUCB` takes more")
         super().__attrs_post_init__()
 
-    def _improvement(self, front: Front) -> HypervolumeImprovement:
+    def _improvement_of(self, front: Front) -> HypervolumeImprovement:
         return HypervolumeImprovement.over(front.values, front.reference)  # (2)

@@ -11,28 +11,32 @@ Sources: Mockus, Tiesis & Zilinskas 1978; Kushner 1964; as EI and MPI in Sriniva
 Differs from the sources in: the incumbent is the best posterior mean at a queried point, not the best
 observation, which the noise biases upwards (`incumbent="observation"` selects it). Where GP-EI learns everything and
 all coordinates are continuous, a part of the points are those of a trust region around the best one
-(`posteriors/models/trust_region.py`): after each that gained what was predicted, the next is another.
+(`posteriors/models/trust_region.py`): after each that gained what was predicted, the next is another. Where the kernel
+is learned and an evaluation has failed, the index is that times the probability of success (Gelbart, Snoek & Adams
+2014), which is learned like an output with a limit (`posteriors/models/limited.py`).
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.formulas.acquisition import ExpectedImprovement, ProbabilityOfImprovement
+from scalable_bandits.formulas.acquisition import ExpectedImprovement, FeasibleImprovement, ProbabilityOfImprovement
 from scalable_bandits.policies.base import Best
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors import Acquisition
 from scalable_bandits.posteriors.models import trust_region
 from scalable_bandits.posteriors.models.learned import NEGLIGIBLE, LearnedModel
-from scalable_bandits.posteriors.models.model import MEAN, Query
+from scalable_bandits.posteriors.models.limited import LimitedModel, LimitedOutputs
+from scalable_bandits.posteriors.models.model import MEAN, GivenPrior, Model, Query
 from scalable_bandits.posteriors.models.trust_region import TrustRegion
+from scalable_bandits.posteriors.pending import Draws
 from scalable_bandits.posteriors.state import StateEntry, member, number
-from scalable_bandits.spaces import Mask, SearchSpace
+from scalable_bandits.spaces import Domain, Mask, SearchSpace
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -67,7 +71,9 @@ class GPEI(GaussianProcessPolicy):
     steps have shown that values are exact. With `noise=` no step is made.
     """
 
-    STATE: ClassVar[tuple[StateEntry, ...]] = (number("_largest", float), member("_region", name="region"))
+    STATE: ClassVar[tuple[StateEntry, ...]] = (
+        number("_largest", float), member("_region", name="region"), member("_limited", name="limited")
+    )  # fmt: skip
     continuous: ClassVar[bool] = True
     learns_kernel: ClassVar[bool] = True
     pools: ClassVar[bool] = True
@@ -77,6 +83,7 @@ class GPEI(GaussianProcessPolicy):
     incumbent: str | None = attrs.field(default=None, validator=checks.one_of(("mean", "observation", None)))
     _largest: float = attrs.field(default=-np.inf, init=False, repr=False)
     _region: TrustRegion | None = attrs.field(default=None, init=False, repr=False)
+    _limited: LimitedOutputs = attrs.field(init=False, repr=False)  # once an evaluation has failed, its success
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -85,6 +92,20 @@ class GPEI(GaussianProcessPolicy):
         if self._has_region():
             assert self.space.cube is not None
             self._region = TrustRegion(self.space.cube, self.seed)
+
+    def _fresh_model(self) -> Model:
+        self._limited = LimitedOutputs((), self._limited_model)
+        return super()._fresh_model()
+
+    def _limited_model(self, limit: float, sign: int = 1) -> LimitedModel:
+        """Make the model of an output that has to be at least a limit, given with its sign."""
+        lengthscales = None if isinstance(self.lengthscale_prior, str) else self.lengthscale_prior
+        prior = GivenPrior(self._prior_kernel, self._given_mean_at, direction=sign)
+        return LimitedModel(limit, prior, self.domain, self._make_engine, lengthscales, self.refit, self._search())
+
+    def _extend(self, grown: Domain) -> None:
+        super()._extend(grown)
+        self._limited = self._limited.extended(grown)
 
     def _has_region(self) -> bool:
         """Whether all is learned, and all coordinates are continuous."""
@@ -109,6 +130,7 @@ class GPEI(GaussianProcessPolicy):
         return self.domain.coordinates(self.model.numbers), np.array(self.model.ys)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
+        self._limited.succeed(candidate)
         asked, self._asked = self._asked, True
         if self._region is None or not (asked or y > self._largest):  # of points only told, new best ones matter to it
             super().learn(candidate, y, noise_variance)
@@ -121,8 +143,11 @@ class GPEI(GaussianProcessPolicy):
             model.show(shown)
         self._largest = max(self._largest, y)
 
-    def _learn_failure(self, candidate: int) -> None:
-        super()._learn_failure(candidate)
+    def _avoid(self, candidate: int) -> None:
+        if self.kernel is not None or self.space.scanned:
+            super()._avoid(candidate)
+        else:
+            self._limited.fail(candidate, np.flatnonzero(self._known_points))
         if self._region is not None:
             self._region.failed(*self._history(), self.domain.coordinates([candidate])[0])
 
@@ -140,7 +165,17 @@ class GPEI(GaussianProcessPolicy):
         return Best(self.domain.value(int(numbers[best])), float(means[best]), float(np.sqrt(variance[0])))
 
     def acquisition(self, allowed: Mask | None) -> Acquisition:
+        index, limits = self._improvement(allowed), self._limited.limits
+        return FeasibleImprovement(index, limits) if index is None or len(limits) else index
+
+    def _improvement(self, allowed: Mask | None) -> Any:
+        """Return the index of the objective; None if, of a policy that learns, no evaluation has succeeded."""
+        if self._limited.success is not None and not self.model.queried.any():
+            return None
         return ExpectedImprovement(self.best_so_far(allowed), self.xi)  # (1), (2)
+
+    def _next_query(self, allowed: Mask | None, draws: Draws | None = None) -> Query:
+        return super()._next_query(allowed, draws)._replace(beside=self._limited.every)
 
     def best_so_far(self, allowed: Mask | None) -> float:
         """Return the incumbent's value, in units of the engine's y; before there is one, the largest prior mean.
@@ -176,4 +211,7 @@ class GPPI(GPEI):
     xi: float = attrs.field(default=0.01, converter=checks.to_float, validator=checks.nonnegative)
 
     def acquisition(self, allowed: Mask | None) -> Acquisition:
-        return ProbabilityOfImprovement(self.best_so_far(allowed), self.xi)  # (1), (2')
+        best, limits = self.best_so_far(allowed), self._limited.limits
+        if len(limits):  # all limits are kept, one of them being that of the objective
+            return FeasibleImprovement(None, np.append(best + self.xi, limits))
+        return ProbabilityOfImprovement(best, self.xi)  # (1), (2')

@@ -50,7 +50,7 @@ class HypervolumeUCB(SeveralObjectivesPolicy):
     def width_formula(self) -> Width:
         return practical_width(self.domain, self.delta, 1.0)
 
-    def _improvement(self, front: Front) -> ScalarizedConfidence:
+    def _improvement_of(self, front: Front) -> ScalarizedConfidence:
         direction = np.abs(generator(self.seed, "direction", self.round).standard_normal(len(front.reference)))
         direction = np.maximum(direction / np.linalg.norm(direction), LEAST)  # (1)
         return ScalarizedConfidence(self.width, front.reference, direction)  # (2)

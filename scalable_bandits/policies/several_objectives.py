@@ -139,7 +139,7 @@ class SeveralObjectivesPolicy(ConstrainedGPEI):
     # ---- the algorithm
 
     def _next_query(self, allowed: Mask | None, draws: Draws | None = None) -> Query:
-        found, beside = self._measured(), (*self._goals.models, *self._limited.models)
+        found, beside = self._measured(), (*self._goals.models, *self._limited.every)
         near = found.numbers[self._front_mask(found)].tolist()
         return GPEI._next_query(self, allowed, draws)._replace(beside=beside, near=near)
 
@@ -151,22 +151,22 @@ class SeveralObjectivesPolicy(ConstrainedGPEI):
         self._limited.observe(candidate, oriented[further:])
         if y == y:
             GPEI.learn(self, candidate, y, noise_variance)
-
-    def _learn_failure(self, candidate: int) -> None:
-        super()._learn_failure(candidate)
-        self._goals.fail(candidate)
+        else:
+            self._limited.succeed(candidate)
 
     def acquisition(self, allowed: Mask | None) -> Acquisition:
+        return FeasibleImprovement(self._improvement(allowed), self._limited.limits)
+
+    def _improvement(self, allowed: Mask | None) -> ObjectiveIndex | None:
         front, turn = self._front_with_pending(), self.round // ALONE % len(self.directions)
-        improvement: ObjectiveIndex | None = None
-        if front is not None and self.reference is None and self.round % ALONE == 0:
-            improvement = ImprovementOfOne(turn, ExpectedImprovement(float(front.largest[turn])))
-        elif front is not None:
-            improvement = self._improvement(front)
-        return FeasibleImprovement(improvement, self._limited.limits)
+        if front is None:
+            return None
+        if self.reference is None and self.round % ALONE == 0:
+            return ImprovementOfOne(turn, ExpectedImprovement(float(front.largest[turn])))
+        return self._improvement_of(front)
 
     @abstractmethod
-    def _improvement(self, front: Front) -> ObjectiveIndex:
+    def _improvement_of(self, front: Front) -> ObjectiveIndex:
         """Return the index of the objectives, given the front of measured and pending points."""
 
     def _front_with_pending(self) -> Front | None:

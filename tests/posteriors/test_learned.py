@@ -393,7 +393,7 @@ def test_fits_and_searches_have_one_thread_of_blas(monkeypatch):
 
 
 def test_a_value_lifts_a_failure():
-    policy, other = sb.GPEI(BOX), sb.GPEI(BOX)
+    policy, other = sb.PIMS(BOX), sb.PIMS(BOX)
     for each in (policy, other):
         told(each, 15)
     policy.tell_failure([0.5, 0.2])
@@ -406,7 +406,7 @@ def test_what_a_failure_is_worth_does_not_depend_on_when_it_is_asked():
     """Beyond 200 observations fits are rare, and the worst value may come in between."""
     found = []
     for look in (True, False):
-        policy = sb.GPEI(BOX, noise=0.1)
+        policy = sb.PIMS(BOX, noise=0.1)
         told(policy, 211)
         policy.tell_failure([0.5, 0.2])
         for y in (0.3, -30.0):

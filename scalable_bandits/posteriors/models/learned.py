@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -219,16 +219,12 @@ class LearnedModel(Model):
         self.failed.append(candidate)
         self._built, self._everything = -1, None
 
-    def extended(self, domain: Domain) -> LearnedModel:
+    def extended(self, domain: Domain) -> Self:
         grown = self._on(domain)
         grown._engine = None if self._engine is None else self.search.extended(self._engine, grown)
         if grown._engine is None:
             grown._clear()
         return grown
-
-    def asked(self, pending: Sequence[int]) -> int:
-        """Return the number of points that are pending, were observed, or failed."""
-        return len(pending) + len(self.ys) + len(self.failed)
 
     def settled(self, pending: Sequence[int]) -> Indices:
         """Return the numbers (k,) of the points whose next measurement would tell nothing new.

@@ -6,7 +6,7 @@ Values and limits are oriented: a larger value is better, and a limit is the sma
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -134,11 +134,6 @@ class OutputModels(Stateful):
             if value == value:
                 model.observe(candidate, value, noise_variance)
 
-    def fail(self, candidate: int) -> None:
-        """Take note that the function failed at a candidate: learned outputs have their worst values there."""
-        for model in self.models:
-            model.fail(candidate)
-
     def extended(self, domain: Domain) -> Self:
         """Return the models on a larger domain, with the same observations."""
         grown = copy.copy(self)
@@ -159,17 +154,63 @@ class OutputModels(Stateful):
 
 
 class LimitedOutputs(OutputModels):
-    """Learned models of J outputs, each with the smallest value that is allowed.
+    """Learned models of J outputs, each with the smallest value that is allowed, and of whether evaluations succeed.
 
-    The parameters are those of `OutputModels`.
+    The latter has the value 1 where the function was evaluated and -1 where it failed, and the limit 0. It is made at
+    the first failure.
+
+    Parameters
+    ----------
+    models
+        Models of the outputs, without observations.
+    make
+        Function that makes a model with a limit, on the present domain.
     """
 
     models: tuple[LimitedModel, ...]
 
+    def __init__(self, models: Sequence[LimitedModel], make: Callable[[float], LimitedModel]):
+        super().__init__(models)
+        self.success: LimitedModel | None = None
+        self._make = make
+
+    @property
+    def every(self) -> tuple[LimitedModel, ...]:
+        """Models of all that is limited: the outputs, and once an evaluation has failed, success."""
+        return self.models if self.success is None else (*self.models, self.success)
+
     @property
     def limits(self) -> Floats:
-        """Limits (J,) in units of the engines' y."""
-        return np.array([model.least for model in self.models])
+        """Limits of `every` model, in units of the engines' y."""
+        return np.array([model.least for model in self.every])
+
+    def succeed(self, candidate: int) -> None:
+        """Learn that the function was evaluated at a candidate."""
+        if self.success is not None:
+            self.success.observe(candidate, 1.0, 1.0)
+
+    def fail(self, candidate: int, before: Indices) -> None:
+        """Learn that the function failed at a candidate, given those (k,) at which it was evaluated before."""
+        if self.success is None:
+            self.success = self._make(0.0)
+            for number in before.tolist():
+                self.succeed(number)
+        self.success.observe(candidate, -1.0, 1.0)
+
+    def extended(self, domain: Domain) -> Self:
+        grown = super().extended(domain)
+        grown.success = None if self.success is None else self.success.extended(domain)
+        return grown
+
+    def _states(self) -> State:
+        return {**super()._states(), **({} if self.success is None else nested(success=self.success.state()))}
+
+    def _restore_states(self, states: State) -> None:
+        super()._restore_states(states)
+        found = part(states, "success")
+        self.success = self._make(0.0) if found else None
+        if self.success is not None:
+            self.success.restore(found)
 
     def chances(self, points: Floats) -> Floats:
         """Return the posterior probabilities (J, k) that the outputs keep their limits at points (k, d)."""

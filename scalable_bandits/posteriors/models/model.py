@@ -95,6 +95,7 @@ class Candidates:
         if query.beside:
             found = [_moments(each, query.pending) for each in (model, *query.beside)]
             means, variances = np.stack([mean for mean, _ in found]), np.stack([variance for _, variance in found])
+            means[0] += 0.0 if query.draws is None else query.draws.shift
             return choose(index(means, variances), query.salt, query.allowed)
         reduction = model.reduction(query.pending) if query.pending else None
         if query.draws is None:

@@ -187,7 +187,8 @@ def _near(model: Model, query: Query) -> Indices:
 def _surface(model: Model, query: Query) -> SearchSurface:
     """Return the posterior that an index is computed from, of all outputs that it has."""
     own = surface_of(model, query)
-    return JointSurface([own, *(surface_of(each, query) for each in query.beside)]) if query.beside else own
+    among = query._replace(draws=None)  # values are drawn of the model's own output
+    return JointSurface([own, *(surface_of(each, among) for each in query.beside)]) if query.beside else own
 
 
 def surface_of(model: Model, query: Query) -> SearchSurface:
