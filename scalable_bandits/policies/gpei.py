@@ -31,7 +31,7 @@ from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors import Acquisition
 from scalable_bandits.posteriors.models import trust_region
 from scalable_bandits.posteriors.models.learned import NEGLIGIBLE, LearnedModel
-from scalable_bandits.posteriors.models.limited import LimitedModel, LimitedOutputs
+from scalable_bandits.posteriors.models.limited import LimitedModel, LimitedOutputs, SuccessModel
 from scalable_bandits.posteriors.models.model import MEAN, GivenPrior, Model, Query
 from scalable_bandits.posteriors.models.trust_region import TrustRegion
 from scalable_bandits.posteriors.pending import Draws
@@ -94,14 +94,17 @@ class GPEI(GaussianProcessPolicy):
             self._region = TrustRegion(self.space.cube, self.seed)
 
     def _fresh_model(self) -> Model:
-        self._limited = LimitedOutputs((), self._limited_model)
+        self._limited = LimitedOutputs((), self._success_model)
         return super()._fresh_model()
 
-    def _limited_model(self, limit: float, sign: int = 1) -> LimitedModel:
+    def _success_model(self) -> LimitedModel:
+        return self._limited_model(0.0, kind=SuccessModel)
+
+    def _limited_model(self, limit: float, sign: int = 1, kind: type[LimitedModel] = LimitedModel) -> LimitedModel:
         """Make the model of an output that has to be at least a limit, given with its sign."""
         lengthscales = None if isinstance(self.lengthscale_prior, str) else self.lengthscale_prior
         prior = GivenPrior(self._prior_kernel, self._given_mean_at, direction=sign)
-        return LimitedModel(limit, prior, self.domain, self._make_engine, lengthscales, self.refit, self._search())
+        return kind(limit, prior, self.domain, self._make_engine, lengthscales, self.refit, self._search())
 
     def _extend(self, grown: Domain) -> None:
         super()._extend(grown)

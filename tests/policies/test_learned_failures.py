@@ -80,7 +80,12 @@ def test_without_a_value_the_likeliest_success_is_next():
         step(policy, lambda x: True)
     index = policy.acquisition(None)
     assert index.improvement is None
-    assert len(index.limits) == 1
+    index_at = analysis.index_of(policy, GRID.points())
+    assert np.exp(index_at).max() > 1e-3  # no failure says that all fail
+    nearest = [
+        min(abs(x - each).max() for each in policy.domain.points(policy.pending_points.excluded)) for x in GRID.points()
+    ]
+    assert index_at[np.argmax(nearest)] > index_at[np.argmin(nearest)]
 
 
 @pytest.mark.parametrize(("space", "enough"), [(GRID, 0.0232), (BOX, 0.009)], ids=["grid", "box"])

@@ -14,7 +14,7 @@ import numpy as np
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal
 from scalable_bandits.posteriors.hyperparameters.transform import Transform, around_limit
-from scalable_bandits.posteriors.models.learned import NEGLIGIBLE, LearnedModel, listed
+from scalable_bandits.posteriors.models.learned import NEGLIGIBLE, Fit, LearnedModel, listed
 from scalable_bandits.posteriors.models.model import CANDIDATES, Candidates, GivenPrior, MakeEngine, Model
 from scalable_bandits.posteriors.state import State, StateEntry, Stateful, group, nested, part
 from scalable_bandits.spaces import Domain, Indices, Mask
@@ -45,6 +45,16 @@ class LimitedModel(LearnedModel):
 
     def _worth(self, ys: Floats) -> Floats:
         return -np.abs(ys - self.limit)
+
+
+class SuccessModel(LimitedModel):
+    """Learned model of whether evaluations succeed: the values are 1 and -1, and the limit is 0.
+
+    While all have failed nothing is learned: the likeliest function would fail everywhere, for sure.
+    """
+
+    def _present_fit(self) -> Fit | None:
+        return super()._present_fit() if len(set(self.ys)) > 1 else None
 
 
 def measured(
@@ -156,20 +166,19 @@ class OutputModels(Stateful):
 class LimitedOutputs(OutputModels):
     """Learned models of J outputs, each with the smallest value that is allowed, and of whether evaluations succeed.
 
-    The latter has the value 1 where the function was evaluated and -1 where it failed, and the limit 0. It is made at
-    the first failure.
+    The latter is made at the first failure.
 
     Parameters
     ----------
     models
         Models of the outputs, without observations.
     make
-        Function that makes a model with a limit, on the present domain.
+        Function that makes a model of success on the present domain, without observations.
     """
 
     models: tuple[LimitedModel, ...]
 
-    def __init__(self, models: Sequence[LimitedModel], make: Callable[[float], LimitedModel]):
+    def __init__(self, models: Sequence[LimitedModel], make: Callable[[], LimitedModel]):
         super().__init__(models)
         self.success: LimitedModel | None = None
         self._make = make
@@ -192,7 +201,7 @@ class LimitedOutputs(OutputModels):
     def fail(self, candidate: int, before: Indices) -> None:
         """Learn that the function failed at a candidate, given those (k,) at which it was evaluated before."""
         if self.success is None:
-            self.success = self._make(0.0)
+            self.success = self._make()
             for number in before.tolist():
                 self.succeed(number)
         self.success.observe(candidate, -1.0, 1.0)
@@ -208,7 +217,7 @@ class LimitedOutputs(OutputModels):
     def _restore_states(self, states: State) -> None:
         super()._restore_states(states)
         found = part(states, "success")
-        self.success = self._make(0.0) if found else None
+        self.success = self._make() if found else None
         if self.success is not None:
             self.success.restore(found)
 
