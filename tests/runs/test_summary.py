@@ -118,7 +118,11 @@ def test_a_learned_model_says_what_matters_and_where_the_range_ends():
     noise = np.sqrt(len(found.y) / (1.0 / found.policy.observations.noise_variance).sum())
     shown = numbers(line_of(found, "Learned noise of a measurement"))
     np.testing.assert_allclose(shown, [noise, 100.0 * noise / found.y.std()], rtol=0.1)
-    assert not [line for line in lines(found) if line.startswith("Check")]  # the model invents values of failures
+    assert line_of(found, "Check: of ").endswith(" are in the model's 95 % intervals")
+    calls.clear()
+    other = sb.minimize(loss, SPACE, 14, policy=sb.MeanOnly, retries=0)
+    assert len(other.failed) == 2
+    assert not [line for line in lines(other) if line.startswith("Check")]  # its model invents values of failures
     room = numbers(line_of(found, "Another setting may be better by up to "))[0]
     assert room == pytest.approx(sb.RegretBelow(1.0).bound(found.policy), rel=0.06)
 
