@@ -36,7 +36,10 @@ from scalable_bandits.posteriors.models.model import MEAN, GivenPrior, Model, Qu
 from scalable_bandits.posteriors.models.trust_region import TrustRegion
 from scalable_bandits.posteriors.pending import Draws
 from scalable_bandits.posteriors.state import StateEntry, member, number
+from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Domain, Mask, SearchSpace
+
+HOPEFUL = 32  # number of random points among which the next one is while all evaluations have failed
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -120,12 +123,21 @@ class GPEI(GaussianProcessPolicy):
         return trust_region.REACH if self._has_region() else None
 
     def _refinement(self) -> Floats | None:
+        if self._limited.success is not None and not self._known_points.any():
+            return self._hopeful(self._limited)
         if self._region is None:
             return None
         x, y = self._history()
         pending, failed = self._pending.asked, self._pending.excluded
         found = self._region.propose(x, y, self.domain.coordinates(pending), self.domain.coordinates(failed))
         return self.space.decode(found[None])[0] if isinstance(self.space, SearchSpace) and found is not None else found
+
+    def _hopeful(self, limited: LimitedOutputs) -> Floats:
+        """Return the likeliest to succeed of some random points (d,), which are less often at edges than the best one."""
+        points = self.space.draw(HOPEFUL, generator(self.seed, "until a success", self.round))
+        moments = [model.believed(self.space.encode(points)) for model in limited.every]
+        means, variances = np.stack([mean for mean, _ in moments]), np.stack([variance for _, variance in moments])
+        return points[int(np.argmax(FeasibleImprovement(None, limited.limits)(means, variances)))]
 
     def _history(self) -> tuple[Floats, Floats]:
         """Return coordinates (n, D) and values (n,) of the observations, in the order of telling."""

@@ -88,6 +88,19 @@ def test_without_a_value_the_likeliest_success_is_next():
     assert index_at[np.argmax(nearest)] > index_at[np.argmin(nearest)]
 
 
+def test_without_a_value_points_of_a_box_are_inside_of_it_and_away_from_failures():
+    """Of 32 random points the likeliest to succeed, by a prior of which nothing was learned."""
+    policy, plain = (sb.GPEI(sb.Box([[0, 1]] * 4), minimize=True, seed=seed) for seed in (0, 1))
+    for _ in range(30):
+        step(policy, lambda x: True)
+        step(plain, lambda x: True)
+    failed = policy.domain.points(policy.pending_points.excluded)
+    assert not np.isin(failed, [0.0, 1.0]).any()
+    assert len(np.unique(failed, axis=0)) == 30
+    index, x = analysis.index_of(policy, plain.space.draw(1000, np.random.default_rng(0))), policy.ask()
+    assert (analysis.index_of(policy, x[None])[0] > index).mean() > 0.8  # 0.97 is expected
+
+
 @pytest.mark.parametrize(("space", "enough"), [(GRID, 0.0232), (BOX, 0.009)], ids=["grid", "box"])
 def test_finds_the_best_point_at_the_edge_of_what_fails(space, enough):
     """Whose value is 0.0231 on the grid and 0.005 on the box; with the worst value where it fails, 0.011 is found."""

@@ -120,7 +120,7 @@ def test_a_learned_model_says_what_matters_and_where_the_range_ends():
     np.testing.assert_allclose(shown, [noise, 100.0 * noise / found.y.std()], rtol=0.1)
     assert line_of(found, "Check: of ").endswith(" are in the model's 95 % intervals")
     calls.clear()
-    other = sb.minimize(loss, SPACE, 14, policy=sb.MeanOnly, retries=0)
+    other = sb.minimize(loss, sb.MeanOnly(sb.SearchSpace(SPACE), minimize=True), 14)
     assert len(other.failed) == 2
     assert not [line for line in lines(other) if line.startswith("Check")]  # its model invents values of failures
     room = numbers(line_of(found, "Another setting may be better by up to "))[0]
