@@ -133,7 +133,7 @@ class GPEI(GaussianProcessPolicy):
         return self.space.decode(found[None])[0] if isinstance(self.space, SearchSpace) and found is not None else found
 
     def _hopeful(self, limited: LimitedOutputs) -> Floats:
-        """Return the likeliest to succeed of some random points (d,), which are less often at edges than the best one."""
+        """Return the likeliest to succeed of some random points (d,), which are less at edges than the best one."""
         points = self.space.draw(HOPEFUL, generator(self.seed, "until a success", self.round))
         moments = [model.believed(self.space.encode(points)) for model in limited.every]
         means, variances = np.stack([mean for mean, _ in moments]), np.stack([variance for _, variance in moments])
