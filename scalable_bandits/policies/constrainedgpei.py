@@ -25,7 +25,7 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.formulas.acquisition import ExpectedImprovement
+from scalable_bandits.formulas.acquisition import ExpectedImprovement, ObjectiveIndex
 from scalable_bandits.policies.base import Best
 from scalable_bandits.policies.gpei import GPEI
 from scalable_bandits.policies.outputs import Limit, Outputs, check_limits
@@ -128,7 +128,7 @@ class ConstrainedGPEI(GPEI):
 
     # ---- the algorithm
 
-    def _improvement(self, allowed: Mask | None) -> Any:
+    def _improvement(self, allowed: Mask | None) -> ObjectiveIndex | None:
         found = self._measured()
         values = found.averages if self.incumbent == "observation" else found.values
         likely = values[found.chances >= LIKELY]

@@ -18,14 +18,19 @@ is learned and an evaluation has failed, the index is that times the probability
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.formulas.acquisition import ExpectedImprovement, FeasibleImprovement, ProbabilityOfImprovement
+from scalable_bandits.formulas.acquisition import (
+    ExpectedImprovement,
+    FeasibleImprovement,
+    ObjectiveIndex,
+    ProbabilityOfImprovement,
+)
 from scalable_bandits.policies.base import Best
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors import Acquisition
@@ -124,7 +129,7 @@ class GPEI(GaussianProcessPolicy):
 
     def _refinement(self) -> Floats | None:
         if self._limited.success is not None and not self._known_points.any():
-            return self._hopeful(self._limited)
+            return self._hopeful()
         if self._region is None:
             return None
         x, y = self._history()
@@ -132,12 +137,10 @@ class GPEI(GaussianProcessPolicy):
         found = self._region.propose(x, y, self.domain.coordinates(pending), self.domain.coordinates(failed))
         return self.space.decode(found[None])[0] if isinstance(self.space, SearchSpace) and found is not None else found
 
-    def _hopeful(self, limited: LimitedOutputs) -> Floats:
+    def _hopeful(self) -> Floats:
         """Return the likeliest to succeed of some random points (d,), which are less at edges than the best one."""
         points = self.space.draw(HOPEFUL, generator(self.seed, "until a success", self.round))
-        moments = [model.believed(self.space.encode(points)) for model in limited.every]
-        means, variances = np.stack([mean for mean, _ in moments]), np.stack([variance for _, variance in moments])
-        return points[int(np.argmax(FeasibleImprovement(None, limited.limits)(means, variances)))]
+        return points[int(np.argmax(self.index_at(points)))]
 
     def _history(self) -> tuple[Floats, Floats]:
         """Return coordinates (n, D) and values (n,) of the observations, in the order of telling."""
@@ -183,7 +186,7 @@ class GPEI(GaussianProcessPolicy):
         index, limits = self._improvement(allowed), self._limited.limits
         return FeasibleImprovement(index, limits) if index is None or len(limits) else index
 
-    def _improvement(self, allowed: Mask | None) -> Any:
+    def _improvement(self, allowed: Mask | None) -> ObjectiveIndex | None:
         """Return the index of the objective; None if, of a policy that learns, no evaluation has succeeded."""
         if self._limited.success is not None and not self.model.queried.any():
             return None

@@ -25,7 +25,7 @@ With several outputs it differs from Berkenkamp et al. 2021 in what follows. Of 
 the rest is from its authors' program, which has a beta_t for all outputs together. There a safe point is an expander if
 for each limited output some x' would be certified by that output, perhaps another x' for each; here one x' has to be
 certified by all of them, since S_t grows by such an x' alone. There the units of widths are those of the kernels; here
-norms count, too. There each output may have an L; here there is none with constraints.
+norms count, too. There each output may have an L; here no output has one with constraints.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ Of an output that has to keep a limit, values near the limit matter, on both sid
 
     z = (asinh((y - limit) / s) - their average) / their standard deviation, s = median of |y - limit|   (4)
 
-where s is the median of the positive distances if that of all is 0, and 1 if there is none.
+where s is the median of the positive distances if that of all is 0, and 1 if all values are at the limit.
 
 Of one of several objectives, the values of the whole front matter, which are good and bad: the same around their
 median, with a scale three times as large, so that most of the values stay nearly as they are.
