@@ -14,7 +14,7 @@ import string
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -248,8 +248,16 @@ class Command(Specification):
                 checks.refuse("command", word, f"names in braces, and {{{{ and }}}} for braces ({error})")
         return found
 
-    def check(self, space: Space) -> None:
-        """Raise ValueError unless the parameters are those of a space, and the program can be found."""
+    def check(self, space: Space, given: Collection[Any] = ()) -> None:
+        """Raise ValueError unless the parameters are those of a space, and the program can be found.
+
+        Parameters
+        ----------
+        space
+            Space of the parameters.
+        given
+            Names of parameters that are not chosen, which the command may do without.
+        """
         if not (space.named or space.scanned):
             checks.refuse("space", type(space).__name__, "a SearchSpace or a Pool: a command is given values by name")
         names = space.names if space.named else (CANDIDATE,)  # type: ignore[attr-defined]
@@ -261,7 +269,7 @@ class Command(Specification):
             if name not in known:
                 checks.refuse("command", f"{{{name}}}", f"names of parameters; {nearest(name, known)}")
         for name in known:
-            if name not in self.names:
+            if name not in self.names and name not in given:
                 checks.refuse("command", str(self), f"one with {{{name}}} in it, or a space without this parameter")
         if shutil.which(self.command[0]) is None:
             checks.refuse("command", self.command[0], "a program that can be found, or the path of one")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -69,6 +70,10 @@ OBJECTIVE_HELP = (
     " of the first objective, --value-from."
 )
 OBJECTIVE = Annotated[list[str] | None, option("KEY", OBJECTIVE_HELP)]
+CONTEXT_HELP = (
+    "Value of a parameter that is given, not chosen; may be repeated. The same store may be continued in another one."
+)
+CONTEXT = Annotated[list[str] | None, option("NAME=VALUE", CONTEXT_HELP)]
 TIMEOUT = Annotated[float | None, option("S", "Seconds after which an evaluation is ended, and has failed.")]
 RETRIES = Annotated[int, option("N", "Tries of a failed evaluation after the first.", min=0)]
 SEED = Annotated[int, option("N", "Seed of all random numbers.", min=0)]
@@ -85,6 +90,20 @@ def limits(texts: list[str] | None) -> dict[str, Limit] | None:
             found[name] = (AtMost if sign == "<=" else AtLeast)(float(number))
         except ValueError:
             checks.refuse("--constraint", text, 'a key, <= or >=, and a number: "latency<=50"')
+    return found or None
+
+
+def values(texts: list[str] | None) -> dict[str, Any] | None:
+    """Return values by name in texts such as "load=0.7", of which others than JSON are texts; None without any."""
+    found: dict[str, Any] = {}
+    for text in texts or []:
+        name, sign, value = text.partition("=")
+        if not sign or name in found:
+            checks.refuse("--context", text, 'once for each parameter, a name, = and a value: "load=0.7"')
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
     return found or None
 
 

@@ -333,6 +333,7 @@ def tune(
     value_from: options.VALUE_FROM = None,
     constraint: options.CONSTRAINT = None,
     objective: options.OBJECTIVE = None,
+    context: options.CONTEXT = None,
     timeout: options.TIMEOUT = None,
     retries: options.RETRIES = 0,
     seed: options.SEED = 0,
@@ -352,7 +353,8 @@ def tune(
         found = find(
             Command(command, value_from, outputs), SearchSpace.from_toml(space), budget, parallel=parallel,
             retries=retries, timeout=timeout, store=store, constraints=limits, objectives=objectives,
-            objective=value_from if limits and not objectives else None, seed=seed, progress=True,
+            objective=value_from if limits and not objectives else None, context=options.values(context), seed=seed,
+            progress=True,
         )  # fmt: skip
     _show_found(found, again, store, json)
 

@@ -128,7 +128,7 @@ def _part(pool: Pool, folder: str) -> Pool:
 
     def pieces() -> Iterator[dict[str, Any]]:
         rows = pool.raw(0, stop)
-        yield {name: each for name, each in zip(("bits", "numbers"), rows, strict=True) if each is not None}
+        yield {name: each for name, each in rows._asdict().items() if each is not None}
 
     path = f"{folder}/part.zarr"
     return attrs.evolve(Pool.write(path, pieces(), chunk=pool.shape.chunk, progress=False), repeats=False)
@@ -143,7 +143,7 @@ def _choosing(pool: Pool, count: int, batch: int, chunks: int) -> tuple[tuple[fl
     policy.ask(min(batch, pool.size - count))
     driver = time.perf_counter() - began - cast(PoolSearch, policy.model.search).passes.seconds
     posterior, index = cast(Any, policy.model.engine).surface(), cast(Any, policy.acquisition(None))
-    question = Question(pool, posterior, None, index, numbers, kept_of_chunk(chunks, batch), 0)
+    question = Question(pool.at(None), posterior, None, index, numbers, kept_of_chunk(chunks, batch), 0)
     again = functools.partial(_seconds_of_chunk, question)
     return (again() * pool.shape.chunk / pool.size, driver), again  # of a whole chunk, where the pool has a part of one
 

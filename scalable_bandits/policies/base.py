@@ -355,22 +355,25 @@ class Policy(AbstractContextManager[Any]):
         context
             Fixed coordinates of this round by dimension, counted from 0: ``{1: 0.5}`` chooses among the points whose
             second coordinate is 0.5 (contextual bandits, Krause & Ong 2011); on spaces of named parameters by name:
-            ``{"load": 0.7}``. A pool has `available` instead.
+            ``{"load": 0.7}``. On a `Pool` with contexts the values of all of them by name, in every round:
+            ``{"temperature": 80.0}``; a pool without contexts takes none.
 
         Returns
         -------
-        ndarray or int
-            Point (d,) or points (n, d), float64; for `Arms` an arm number or (n,) arm numbers.
+        ndarray, int, str, dict or list
+            Point (d,) or points (n, d), float64; for `Arms` an arm number or (n,) arm numbers, for a `Pool` numbers of
+            candidates likewise, or a label or n labels. On spaces of named parameters and pools with contexts a dict,
+            or a list of n dicts.
 
         Raises
         ------
         ValueError
-            If n < 1, no candidate is available or has the context, or the space or the policy has no contexts; the
-            policy is unchanged then.
+            If n < 1, no candidate is available or has the context, the space or the policy has no contexts, or a
+            context is missing on a pool that has contexts; the policy is unchanged then.
         """
         count = 1 if n is None else checks.integer("n", n, 1)
         with self._lock:
-            fixed = None if context is None else self._checked_context(context)
+            fixed = self._checked_context(context)
             some = available if self.space.scanned and callable(available) else None
             allowed = self.domain.allowed(None if some else available, context)  # type: ignore[arg-type]
             self._fixed, self._available = fixed, some
@@ -379,10 +382,9 @@ class Policy(AbstractContextManager[Any]):
                 asked_again = allowed
                 if self._pending.reissue and not (some is None and fixed is None):
                     visited = self.domain.points()
+                    asked_again = (self.space.within(visited, fixed) == visited).all(axis=1)
                     if some is not None:
-                        asked_again = mask_of(some, visited[:, 0].astype(np.int64))
-                    else:
-                        asked_again = (self.space.within(visited, fixed) == visited).all(axis=1)
+                        asked_again &= mask_of(some, visited[:, 0].astype(np.int64))
                 for _ in range(count):
                     chosen = self._pending.next_reissue(asked_again) if self._pending.reissue else None
                     if chosen is None:
@@ -404,16 +406,22 @@ class Policy(AbstractContextManager[Any]):
                 return self.domain.value(asked[0])
             return self.space.gather(self.domain.values(asked))
 
-    def _checked_context(self, context: Mapping[Any, Any]) -> Floats | None:
+    def _checked_context(self, context: Mapping[Any, Any] | None) -> Floats | None:
         """Return the coordinates (d,) that a context fixes where points have no numbers; ValueError if it cannot be."""
-        if self.space.scanned:
-            checks.refuse("context", context, "None on a pool: available= chooses among its candidates")
-        if self.domain.by_visit and not self._takes_contexts:
+        if context is not None and self.domain.by_visit and not self._takes_contexts:
             allowed = (
                 f"None for {type(self).__name__} where candidates are not enumerated; on a Grid of fewer it is taken"
             )
             checks.refuse("context", context, allowed)
         return self.domain.fixed(context)
+
+    def in_context(self, points: Floats, context: Mapping[Any, Any]) -> Mask:
+        """Return the mask (k,) of the points (k, d) that have a context; ValueError for one that `ask` refuses."""
+        fixed, allowed = self._checked_context(context), self.domain.allowed(None, context)
+        if allowed is None:
+            return np.asarray((self.space.within(points, fixed) == points).all(axis=1))
+        numbers = self.domain.find(points)
+        return np.asarray(allowed[numbers] & (numbers >= 0))
 
     def propose(self, allowed: Mask | None = None) -> int:
         """Return the number of the next point, from a mask (size,) or all; simulations call it instead of `ask`."""
@@ -434,11 +442,12 @@ class Policy(AbstractContextManager[Any]):
         return self._repeats if self.space.repeats is None else self.space.repeats
 
     def _random_candidate(self, taken: Indices) -> Floats:
-        """Return the point (1,) of a random candidate of a pool; not one of those with numbers (k,), by visit."""
+        """Return the point (1 + c,) of a random candidate of a pool; not one of those with numbers (k,), by visit."""
         assert isinstance(self.space, Pool)
         others = np.array(self._pending.excluded, dtype=np.int64) if self._may_repeat else taken
-        rng = generator(self.seed, "draws", self.round)
-        return self.space.draw_other(rng, self.domain.points(others)[:, 0].astype(np.int64), self._available)
+        rng, pool = generator(self.seed, "draws", self.round), self.space.at(self._fixed)
+        numbers = pool.numbers(self.domain.points(others))
+        return pool.point(int(self.space.draw_other(rng, numbers[numbers >= 0], self._available)[0]))
 
     def _propose_another(self, allowed: Mask | None) -> int:
         """Return the number of the next point, which is not an excluded one."""
@@ -623,12 +632,14 @@ class Policy(AbstractContextManager[Any]):
         ----------
         context
             Fixed coordinates, as in `ask`: the point of best posterior mean that has them is recommended, whether it
-            was measured or not.
+            was measured or not; with several outputs, or safety, one of the points measured in the context. On a
+            `Pool` with contexts the best one of all its candidates in the context; without one, of all points measured.
 
         Raises
         ------
         ValueError
-            If no point has the context, or the space or the policy has no contexts.
+            If no point has the context, with several outputs no measured one, or the space or the policy has no
+            contexts.
         """
         with self._lock:
             found = self.recommend() if context is None else self._recommend_in(context)
@@ -636,13 +647,20 @@ class Policy(AbstractContextManager[Any]):
 
     def _recommend_in(self, context: Mapping[Any, Any]) -> Best:
         """Return the recommendation in a context, with its oriented mean."""
-        if self.outputs is not None:
-            checks.refuse("context", context, "None for a policy of several outputs")
         fixed, allowed = self._checked_context(context), self.domain.allowed(None, context)
         found = self._largest_mean(allowed, fixed)
         point = found if isinstance(found, np.ndarray) else self.domain.points([found])[0]
         mean, variance = self.moments(point[None])
         return Best(self.space.argument(point), float(mean[0]), float(np.sqrt(variance[0])))
+
+    def _measured_in(self, measured: Mask, context: Mapping[Any, Any]) -> Mask:
+        """Return the mask (n,) of the measured numbered points that have a context; ValueError if none has."""
+        found = np.zeros_like(measured)
+        found[measured] = self.in_context(self.domain.points(np.flatnonzero(measured)), context)
+        if not found.any():
+            allowed = "with several outputs one in which a point was measured; ask(context=...) chooses the first one"
+            checks.refuse("context", dict(context), allowed)
+        return found
 
     def _largest_mean(self, allowed: Mask | None, fixed: Floats | None) -> int | Floats:
         """Return the candidate of a mask (size,), or the point (d,) with fixed coordinates, of largest mean."""

@@ -33,7 +33,7 @@ from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.models.limited import OutputModels
 from scalable_bandits.posteriors.models.model import GivenPrior, Model
 from scalable_bandits.posteriors.state import StateEntry, member
-from scalable_bandits.spaces import Domain
+from scalable_bandits.spaces import Domain, Mask
 
 
 def _by_output(validator: checks.Validator) -> Any:
@@ -240,8 +240,15 @@ class BoundedOutputsPolicy(GaussianProcessPolicy):
         """Return the best point where the objective was measured, of those that keep all limits or miss least."""
         if not self.model.queried.any():
             return super().recommend()
+        return self._recommended(self.model.queried)
+
+    def _recommend_in(self, context: Mapping[Any, Any]) -> Best:
+        return self._recommended(self._measured_in(self.model.queried, context))
+
+    def _recommended(self, measured: Mask) -> Best:
+        """Return the best one of some measured candidates (n,)."""
         mean, half = self._intervals()
-        room, measured = mean[1:] - self._least[:, None], self.model.queried
+        room = mean[1:] - self._least[:, None]
         among = measured & (room >= half[1:]).all(axis=0)  # (2)
         if not among.any():
             misses = (np.maximum(-room, 0.0) / self._largest[1:, None]).sum(axis=0)  # 0 where the means keep all limits

@@ -63,6 +63,10 @@ class MeasuredPoints(NamedTuple):
     chances: Floats  # (k,) probability of being feasible
     misses: Floats  # (k,) sum of what the outputs miss their limits by
 
+    def part(self, which: Mask) -> MeasuredPoints:
+        """Return some of the points, by a mask (k,)."""
+        return self._replace(**{name: each[which] for name, each in self._asdict().items()})
+
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class ConstrainedGPEI(GPEI):
@@ -158,7 +162,13 @@ class ConstrainedGPEI(GPEI):
 
         Without such a point, the one of those measured that is likeliest to be feasible.
         """
-        found = self._measured()
+        return self._recommended(self._measured())
+
+    def _recommend_in(self, context: Mapping[Any, Any]) -> Best:
+        return self._recommended(self._measured_with(context))
+
+    def _recommended(self, found: MeasuredPoints) -> Best:
+        """Return the best one of some measured points."""
         if not len(found.numbers):
             return super().recommend()
         best = self._best_of(found, 1.0 - self.delta)
@@ -180,6 +190,13 @@ class ConstrainedGPEI(GPEI):
         if self._seen is None or self._seen[0] != ended:
             self._seen = ended, self._fresh_measured()
         return self._seen[1]
+
+    def _measured_with(self, context: Mapping[Any, Any] | None) -> MeasuredPoints:
+        """Return the measured points that have a context, or all; ValueError if none has it."""
+        found = self._measured()
+        if context is None:
+            return found
+        return found.part(self._measured_in(self.model.queried, context)[found.numbers])
 
     def _fresh_measured(self) -> MeasuredPoints:
         numbers, averages, _ = self.model.averages()

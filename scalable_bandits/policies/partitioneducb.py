@@ -76,9 +76,8 @@ class PartitionedUCB(GPUCB):
 
         def promising(posterior: Surface, measured: Indices, passes: Passes) -> Indices:
             index = UpperConfidence(self.width_formula().at(self.rounds + 1, self.information_gain))
-            question = Question(
-                cast(Pool, self.space), posterior, None, index, measured, 1, query.salt, query.available
-            )
+            pool = cast(Pool, self.space).at(query.fixed)
+            question = Question(pool, posterior, None, index, measured, 1, query.salt, query.available)
             return self._partitions.chosen(question, passes, self.rounds)  # (1), (2)
 
         return query._replace(chunks=promising)

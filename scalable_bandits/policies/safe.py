@@ -309,8 +309,18 @@ class SafePolicy(BoundedOutputsPolicy):
 
     def recommend(self) -> Best:
         """Return the measured safe candidate of best posterior mean; before there is one, the best safe candidate."""
-        measured = self.model.queried & self.safe
-        query = Query(self._salt, (self.seed, self.round), measured if measured.any() else self.safe)
+        return self._best_safe(self.safe)
+
+    def _recommend_in(self, context: Mapping[Any, Any]) -> Best:
+        safe = self.safe & self.in_context(self.domain.points(), context)
+        if not safe.any():
+            checks.refuse("context", dict(context), "one in which a candidate is known to be safe")
+        return self._best_safe(safe)
+
+    def _best_safe(self, safe: Mask) -> Best:
+        """Return the best one of some safe candidates (n,): of those that are measured, if there are any."""
+        measured = self.model.queried & safe
+        query = Query(self._salt, (self.seed, self.round), measured if measured.any() else safe)
         found, _ = self.model.argmax(MEAN, query)
         (mean,), (variance,) = self.model.engine.at(np.array([found]))
         return Best(self.domain.value(found), float(mean), float(np.sqrt(variance)))

@@ -223,7 +223,9 @@ class SeveralObjectivesPolicy(ConstrainedGPEI):
 
         If no point is feasible with probability at least 1 - delta, it is the one that is likeliest to be.
         """
-        found = self._measured()
+        return self._recommended(self._measured())
+
+    def _recommended(self, found: MeasuredPoints) -> Best:
         if not len(found.numbers):
             return GPEI.recommend(self)
         sure = found.chances >= 1.0 - self.delta
@@ -234,16 +236,26 @@ class SeveralObjectivesPolicy(ConstrainedGPEI):
         mean, std = self._described_front(found, np.array([best]))
         return Best(self.domain.value(int(found.numbers[best])), float(mean[0, 0]), float(std[0, 0]))
 
-    def front(self) -> list[FrontPoint]:
+    def front(self, *, context: Mapping[Any, Any] | None = None) -> list[FrontPoint]:
         """Return the measured points that no other one dominates, of those that are surely feasible.
+
+        Parameters
+        ----------
+        context
+            Fixed coordinates, as in `ask`: the front of the points that have them.
 
         Returns
         -------
         list of FrontPoint
             By the first objective, the best first; empty if no point is feasible with probability 1 - delta.
+
+        Raises
+        ------
+        ValueError
+            If no measured point has the context, or the space has no contexts.
         """
         with self._lock:
-            found = self._measured()
+            found = self._measured_with(context)
             mask = found.chances >= 1.0 - self.delta
             mask[mask] = on_front(found.values[mask])
             rows = np.flatnonzero(mask)

@@ -24,11 +24,10 @@ from scalable_bandits.runs.limits import kept_values, others_of
 from scalable_bandits.runs.readable import by_name, point_text, shown, with_error
 from scalable_bandits.runs.recording import replay_calls
 from scalable_bandits.runs.result import TuningResult, best_points
-from scalable_bandits.runs.resuming import environment_of, known_space, policy_of
+from scalable_bandits.runs.resuming import context_of, environment_of, known_space, policy_of
 from scalable_bandits.runs.thinning import ROUND, keeps_some, rounds_played
 from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.spaces import Arms, Indices
-from scalable_bandits.spaces.named import NamedSpace
 from scalable_bandits.status import minimizes, status
 from scalable_bandits.store import StoredRun
 
@@ -40,7 +39,12 @@ def stored_result(run: StoredRun, policy: Policy) -> TuningResult:
     outputs = dict(zip(others, columns["outputs"].T, strict=True)) if others else {}
     tickets = tuple(ticket for _, ticket in sorted(run.tickets.items()) if ticket.call != 0)
     x, earlier = policy.space.gather(policy.space.arguments(columns["x"])), int((columns["call"] == 0).sum())
-    return TuningResult(policy.best(), policy, x, columns["y"], tickets, earlier, outputs=outputs)
+    context = context_of(run)
+    try:
+        best = policy.best(context=context)
+    except ValueError:  # nothing was measured in it yet
+        best, context = policy.best(), None
+    return TuningResult(best, policy, x, columns["y"], tickets, earlier, outputs=outputs, context=context)
 
 
 def result_section(found: TuningResult) -> Section:
@@ -186,12 +190,12 @@ def _best(run: StoredRun) -> Section:
     order = order[np.isfinite(y[order])]
     numbers = run.read(names=[ROUND])[ROUND] if keeps_some(run) else np.arange(1, len(y) + 1)
     points, space = run.read(names=["x"])["x"][order], known_space(run)
-    if not isinstance(space, NamedSpace):
+    if space is None or not space.named:
         known = points if space is None else space.arguments(points)
         texts = [x if isinstance(x, str) else ", ".join(f"{value:.6g}" for value in np.atleast_1d(x)) for x in known]
         headings, cells = ["x"], [[text] for text in texts]
     else:
-        headings = list(space.names)
+        headings = list(space.names)  # type: ignore[attr-defined]
         settings = space.arguments(points)
         cells = [[shown(each[name], 6) if name in each else "" for name in headings] for each in settings]
     rows = [(f"{numbers[i]:,}", *row, number(float(y[i]))) for i, row in zip(order, cells, strict=True)]

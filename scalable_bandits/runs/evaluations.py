@@ -320,6 +320,8 @@ class Evaluating:
         Limits.
     interrupts
         Handler of Ctrl-C, which waits until a policy has learned a value.
+    context
+        Fixed coordinates of all points that are asked for, as in `Policy.ask`; None if all are chosen.
 
     Attributes
     ----------
@@ -330,10 +332,11 @@ class Evaluating:
     """
 
     def __init__(
-        self, evaluations: Evaluations, executor: Execution, name: str, plan: EvaluationPlan, interrupts: Interrupts
-    ):
+        self, evaluations: Evaluations, executor: Execution, name: str, plan: EvaluationPlan, interrupts: Interrupts,
+        context: Mapping[Any, Any] | None = None,
+    ):  # fmt: skip
         self._evaluations, self._policy = evaluations, evaluations.policy
-        self._executor, self._name, self._plan = executor, name, plan
+        self._executor, self._name, self._plan, self._context = executor, name, plan, context
         self._deadline = math.inf if plan.seconds is None else time.monotonic() + plan.seconds
         self._shield = interrupts.shield
         self.trace = ""
@@ -393,7 +396,7 @@ class Evaluating:
             return
         while len(self._in_flight) < min(most, self._plan.budget - self.ended) and self._may_begin():
             try:
-                self._policy.ask()
+                self._policy.ask(context=self._context)
             except AllFailed as error:
                 raise RuntimeError(f"function: it fails at every point of the space\n{self.trace}") from error
             busy = {call.number for call in self._in_flight.values()}
@@ -403,7 +406,7 @@ class Evaluating:
         """Start evaluations of a batch, up to the limit of those in flight; ask for one if there is none."""
         tickets = self._evaluations.open
         if not tickets and self.ended < self._plan.budget and self._may_begin():
-            self._policy.ask(min(batch, self._plan.budget - self.ended))
+            self._policy.ask(min(batch, self._plan.budget - self.ended), context=self._context)
         busy = {call.number for call in self._in_flight.values()}
         for number, ticket in list(tickets.items()):
             if len(self._in_flight) >= most or not self._may_begin():

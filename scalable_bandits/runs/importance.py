@@ -57,7 +57,7 @@ def importance_of(policy: Policy, points: int = 256, error: float = 0.01, seed: 
     if not (isinstance(error, float) and error > 0.0):
         checks.refuse("error", error, "a positive number")
     space = policy.space
-    if space.box is None and not space.named:
+    if space.scanned or (space.box is None and not space.named):
         checks.refuse("found", space, "a policy on a box, a grid or a search space, whose parameters are independent")
 
     def mean(uniform: Floats) -> Floats:

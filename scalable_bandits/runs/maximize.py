@@ -26,6 +26,7 @@ from scalable_bandits.progress import progress_bar, wanted
 from scalable_bandits.runs.evaluations import Evaluating, EvaluationPlan, Evaluations, NotANumber, check_fresh
 from scalable_bandits.runs.interrupts import Interrupts
 from scalable_bandits.runs.limits import keeps
+from scalable_bandits.runs.readable import described_context
 from scalable_bandits.runs.result import Measured, TuningResult, earlier_observations, earlier_outputs
 from scalable_bandits.runs.stopping import RegretBelow, Rule, RunStart, RunView, name_of
 from scalable_bandits.spaces import SearchSpace, Space
@@ -43,7 +44,8 @@ def minimize(
     retries: int = 0, seconds: float | None = None, timeout: float | None = None, store: Any = None,
     durability: Durability = "round", progress: bool | None = None, callbacks: Any = (), stop: Any = (),
     warm_start: Any = None, constraints: Mapping[str, Limit] | None = None, objective: str | None = None,
-    objectives: Mapping[str, str] | Sequence[str] | None = None, seed: int = 0,
+    objectives: Mapping[str, str] | Sequence[str] | None = None, context: Mapping[Any, Any] | None = None,
+    seed: int = 0,
 ) -> TuningResult:  # fmt: skip
     """Find the setting of smallest value: evaluate a function `budget` times, at points that a policy chooses.
 
@@ -94,6 +96,10 @@ def minimize(
         Names of several outputs that are minimised, such as ``["loss", "seconds"]``, or a dict with "minimize" or
         "maximize" of each, first one that is minimised: the policy is `GPEHVI`, of more than two `HypervolumeUCB`, and
         `front` of the result are the settings that no other one beats in all of them.
+    context
+        Values of parameters (of other spaces coordinates by dimension) that this call is given and does not choose,
+        such as ``{"load": 0.7}``: the best setting for them is looked for. Observations in other contexts count:
+        earlier ones, and those of the same store, whose next call may have another context.
     seed
         Seed of the default policy.
 
@@ -117,7 +123,7 @@ def minimize(
         minimize=True, function=function,
         policy=_policy_for(space_or_policy, seed, True, constraints, objective, objectives),
         plan=EvaluationPlan(budget, parallel, retries, seconds, timeout), on=on, progress=progress,
-        callbacks=callbacks, stop=stop, warm_start=warm_start,
+        callbacks=callbacks, stop=stop, warm_start=warm_start, context=context,
     ).play(store, durability)  # fmt: skip
 
 
@@ -126,7 +132,8 @@ def maximize(
     retries: int = 0, seconds: float | None = None, timeout: float | None = None, store: Any = None,
     durability: Durability = "round", progress: bool | None = None, callbacks: Any = (), stop: Any = (),
     warm_start: Any = None, constraints: Mapping[str, Limit] | None = None, objective: str | None = None,
-    objectives: Mapping[str, str] | Sequence[str] | None = None, seed: int = 0,
+    objectives: Mapping[str, str] | Sequence[str] | None = None, context: Mapping[Any, Any] | None = None,
+    seed: int = 0,
 ) -> TuningResult:  # fmt: skip
     """Find the setting of largest value. Arguments, result and errors are those of `minimize`.
 
@@ -134,7 +141,7 @@ def maximize(
     ----------
     function, space_or_policy, budget, parallel, on, retries, seconds, timeout, store, durability, progress
         Arguments of `minimize`. A policy that was made with ``minimize=True`` is refused.
-    callbacks, stop, warm_start, constraints, objective, objectives, seed
+    callbacks, stop, warm_start, constraints, objective, objectives, context, seed
         Arguments of `minimize`; the first of several objectives is maximised.
 
     Raises
@@ -154,7 +161,7 @@ def maximize(
         minimize=False, function=function,
         policy=_policy_for(space_or_policy, seed, False, constraints, objective, objectives),
         plan=EvaluationPlan(budget, parallel, retries, seconds, timeout), on=on, progress=progress,
-        callbacks=callbacks, stop=stop, warm_start=warm_start,
+        callbacks=callbacks, stop=stop, warm_start=warm_start, context=context,
     ).play(store, durability)  # fmt: skip
 
 
@@ -225,6 +232,7 @@ class Tuning:
     callbacks: Any = ()  # one or several, from `__attrs_post_init__` on a tuple
     stop: Any = ()  # likewise
     warm_start: Any = None
+    context: Mapping[Any, Any] | None = None
     _began: float = attrs.field(init=False, default=0.0)
     _best: Ticket | None = attrs.field(init=False, default=None)
     _since_best: int = attrs.field(init=False, default=0)
@@ -241,13 +249,17 @@ class Tuning:
             from scalable_bandits.execution import resolve
 
             resolve(self.on)  # raises ValueError before a store is created
+        if self.context is not None:
+            self.policy.in_context(np.empty((0, self.policy.space.dimension)), self.context)  # raises ValueError
         if isinstance(self.function, Command):
-            self.function.check(self.policy.space)
+            self.function.check(self.policy.space, self.context or ())
         elif self.plan.timeout is not None and (self.on is None or threads_of(self.on) is not None):
             checks.refuse("timeout", self.plan.timeout, TIMEOUTS)
         for rule in self.stop:
             if isinstance(rule, RegretBelow):
                 rule.check(self.policy)
+                if self.context is not None:
+                    checks.refuse("stop", "RegretBelow", "other rules in a context: its bound is one of all contexts")
         if self.warm_start is not None:
             space, outputs = self.policy.space, self.policy.outputs
             given = self.warm_start
@@ -295,6 +307,7 @@ class Tuning:
         settings = {  # also of the resumed run
             "parallel": plan.parallel, "on": None if on is None else str(on), "retries": plan.retries,
             "timeout": plan.timeout, **({} if plan.batch is None else {"batch": plan.batch}),
+            **({} if self.context is None else {"context": described_context(self.context)}),
         }  # fmt: skip
         return record(
             self.policy, store, durability=durability, parts={"function": self.function},
@@ -353,7 +366,7 @@ class Tuning:
         with executing(self.on, program or self.function, name, threads=threads) as executor:
             if plan.timeout is not None and not executor.ends_calls:
                 checks.refuse("timeout", plan.timeout, "None on workers without a nanny, which cannot be restarted")
-            loop = Evaluating(evaluations, executor, name, plan, interrupts)
+            loop = Evaluating(evaluations, executor, name, plan, interrupts, self.context)
             last = next((ticket for ticket in reversed(before) if ticket.y is not None), None)
             if loop.ended and last is not None and last.call != 0:  # a run that a rule ended before does not go on
                 self._show(last, loop)
@@ -388,9 +401,11 @@ class Tuning:
     def _count(self, ticket: Ticket) -> None:
         """Update the best evaluation by one that has ended."""
         self._since_best += ticket.call != 0  # observations from before the run do not count
-        outputs = self.policy.outputs
+        outputs, policy = self.policy.outputs, self.policy
+        if self.context is not None and not policy.in_context(np.array([ticket.x]), self.context)[0]:
+            return
         if keeps(ticket, {} if outputs is None else outputs.others):
-            best, oriented = self._best, self.policy._oriented
+            best, oriented = self._best, policy._oriented
             if best is None or oriented(ticket.y) > oriented(best.y):
                 self._best, self._since_best = ticket, 0
 
@@ -427,15 +442,15 @@ class Tuning:
         if self._stopped_by is None and not interrupted and loop.ended < self.plan.budget:
             self._stopped_by = "seconds"  # nothing else ends a run early
         try:
-            recommended = policy.best()
+            recommended = policy.best(context=self.context)
         except ValueError:
-            if told:
+            if told and self.context is None:
                 raise
             recommended = Best(None, math.nan, math.nan)  # the policy knows nothing before the first observation
         return TuningResult(
             recommended, policy, policy.space.gather(policy.domain.values([ticket.candidate for ticket in told])),
             np.array([ticket.y for ticket in told], dtype=np.float64), tickets, evaluations.earlier, interrupted,
-            self._stopped_by, self._outputs_of(told),
+            self._stopped_by, self._outputs_of(told), self.context,
         )  # fmt: skip
 
     def _outputs_of(self, told: Sequence[Ticket]) -> dict[str, Floats]:

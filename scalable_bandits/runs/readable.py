@@ -86,6 +86,36 @@ def point_text(x: Any, digits: int = 6) -> str:
     return f"x = {', '.join(shown(float(number), digits) for number in np.ravel(x))}"
 
 
+def context_text(context: Mapping[Any, Any]) -> str:
+    """Return a context in one line; a dimension is named as in tables.
+
+    Parameters
+    ----------
+    context
+        Values by parameter, or coordinates by dimension.
+
+    Examples
+    --------
+    >>> context_text({"load": 0.7}), context_text({1: 0.5})
+    ('load = 0.7', 'x1 = 0.5')
+    """
+    return point_text({key if isinstance(key, str) else f"x{key}": value for key, value in context.items()})
+
+
+def described_context(context: Mapping[Any, Any]) -> list[list[Any]]:
+    """Return the keys and values of a context as a store keeps them; a value that it cannot keep as its text.
+
+    Parameters
+    ----------
+    context
+        Values by parameter, or coordinates by dimension.
+    """
+    plain = {key: value.item() if isinstance(value, np.generic) else value for key, value in context.items()}
+    kept = (str, int, float, bool, type(None))
+    return [[int(key) if isinstance(key, np.integer) else key, value if isinstance(value, kept) else str(value)]
+            for key, value in plain.items()]  # fmt: skip
+
+
 def with_error(value: float, std: float) -> str:
     """Return a value and its standard deviation, rounded to the second digit of the latter.
 

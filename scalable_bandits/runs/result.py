@@ -19,7 +19,7 @@ from scalable_bandits.policies import Best, ConstrainedGPEI, FrontPoint, Margin,
 from scalable_bandits.policies.measurements import LARGEST
 from scalable_bandits.policies.outputs import DIRECTIONS, Output, Outputs
 from scalable_bandits.policies.several_objectives import SeveralObjectivesPolicy
-from scalable_bandits.runs.readable import Text, by_name, duration_in_words, listed, shown, with_error
+from scalable_bandits.runs.readable import Text, by_name, context_text, duration_in_words, listed, shown, with_error
 from scalable_bandits.runs.stopping import Measured as Measured
 from scalable_bandits.runs.summary import lines_of
 from scalable_bandits.spaces import Mask, Space
@@ -112,6 +112,9 @@ class TuningResult:
         Name of the rule that ended the run before its budget was used; None if none did.
     outputs
         Values (n,) of the outputs besides the first objective (`constraints`, `objectives`), by name, in their units.
+    context
+        Values that the run was given and did not choose, for which the recommended and the best measured point are the
+        best ones; None if all were chosen.
 
     Examples
     --------
@@ -134,6 +137,7 @@ class TuningResult:
     interrupted: bool = False
     stopped_by: str | None = None
     outputs: Mapping[str, Floats] = attrs.Factory(dict)
+    context: Mapping[Any, Any] | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -163,9 +167,12 @@ class TuningResult:
     def measured(self) -> Measured | None:
         """Best observation, the first of equal ones, and what is expected at its point; None without any.
 
-        With constraints it is the best of those that keep them all, with several objectives the best by the first.
+        With constraints it is the best of those that keep them all, with several objectives the best by the first, in a
+        context the best of those that have it.
         """
         known = self.feasible & np.isfinite(self.y)
+        if self.context is not None and len(self.y):
+            known &= self.policy.in_context(self.policy.space.parse(cast(Any, self.x))[0], self.context)
         if not known.any():
             return None
         worst = np.inf if self.minimize else -np.inf
@@ -203,7 +210,7 @@ class TuningResult:
         """Settings that no other one beats in all objectives, by the first one; ValueError for a single objective."""
         if not isinstance(self.policy, SeveralObjectivesPolicy):
             checks.refuse("front", "a run with one objective", "several, as in minimize(..., objectives=[...])")
-        return self.policy.front()
+        return self.policy.front(context=self.context)
 
     @property
     def objectives(self) -> list[str]:
@@ -371,7 +378,7 @@ class TuningResult:
         taken = f"; evaluations took {duration_in_words(math.fsum(seconds))} in all" if seconds else ""
         values = np.array([row.value for row in evaluations])
         heading = self._heading(taken)
-        lines = lines_of(self.policy, self.recommended, self.measured, values)
+        lines = lines_of(self.policy, self.recommended, self.measured, values, self.context)
         return Text("\n".join([heading[0].upper() + heading[1:], *lines]))
 
     def _heading(self, taken: str = "") -> str:
@@ -381,6 +388,8 @@ class TuningResult:
         earlier = f" after {self.earlier:,} earlier observation{'s' * (self.earlier != 1)}" if self.earlier else ""
         rule = "" if self.stopped_by is None else f"; ended by {self.stopped_by}"
         kept = f"; {int(self.feasible.sum()):,} keep all constraints" if self._limited else ""
+        if self.context is not None:
+            kept += f"; where {context_text(self.context)}"
         if isinstance(self.policy, SeveralObjectivesPolicy):
             better = listed([f"{name} is {way}d" for name, way in self.policy.directions.items()], MOST_ROWS)
             return f"{better}; {count}{earlier}{taken}{'; interrupted' if self.interrupted else rule}{kept}"
@@ -417,7 +426,7 @@ def best_points(found: TuningResult) -> BestPoints:
 
 def _front_points(found: TuningResult, policy: SeveralObjectivesPolicy, heading: str) -> BestPoints:
     """Return the recommended point of a front, and those that are best by each objective."""
-    front, space = policy.front(), policy.space
+    front, space = found.front, policy.space
     if not front:
         return BestPoints(f"{heading}; no setting keeps all constraints so surely", (), ())
     place = space.parse(found.recommended.x)[0]
@@ -592,7 +601,7 @@ def _columns(table: Any) -> list[str] | None:
 def _rows(table: Any, space: Space, argument: str) -> tuple[list[dict[str, Any]], Any]:
     """Return the settings in a table's rows that have a value, and the values."""
     columns = _columns(table) or []
-    if not space.named:
+    if space.scanned or not space.named:
         checks.refuse(argument, f"a table with columns {columns}", "points and values: the space has no names")
     names: Sequence[str] = space.names  # type: ignore[attr-defined]
     for name in names:

@@ -77,7 +77,7 @@ def named_space(run: StoredRun) -> NamedSpace | None:
 
 
 def known_space(run: StoredRun) -> Space | None:
-    """Return the space of a run where its points are known by more than coordinates: settings, or a pool's labels.
+    """Return the space of a run where its points are known by more than coordinates: by names, or a pool's labels.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def known_space(run: StoredRun) -> Space | None:
     Returns
     -------
     Space or None
-        A named space, or a pool whose candidates have labels; None for others, and for a pool that is elsewhere now.
+        A named space, or a pool with labels or contexts; None for others, and for a pool that is elsewhere now.
     """
     if _space_of(run).get("type") != Pool.__name__:
         return named_space(run)
@@ -95,7 +95,7 @@ def known_space(run: StoredRun) -> Space | None:
         space = labelled_space(run)
     except (ValueError, StoreError):
         return None
-    return space if isinstance(space, Pool) and space.shape.labelled else None
+    return space if isinstance(space, Pool) and (space.shape.labelled or space.named) else None
 
 
 def labelled_space(run: StoredRun) -> Space:
@@ -262,10 +262,24 @@ def _settings(run: StoredRun, on: Any, parallel: int | None) -> dict[str, Any]:
     stored = run.attributes.get("settings", {})
     given = {name: value for name, value in (("on", on), ("parallel", parallel)) if value is not None}
     settings = {name: stored[name] for name in SETTINGS if name in stored} | given
+    if (context := context_of(run)) is not None:
+        settings["context"] = context
     if on is None and not is_local(settings.get("on")):
         again = f"--on {shlex.quote(visible(str(settings['on'])))}, or another, such as threads:1 (this process)"
         checks.refuse("on", None, f"the cluster of the run, named again, since a store alone reaches none: {again}")
     return settings
+
+
+def context_of(run: StoredRun) -> dict[Any, Any] | None:
+    """Return the context of the last call of a tuning run; None if it chose all values.
+
+    Parameters
+    ----------
+    run
+        Run, open for reading.
+    """
+    pairs = run.attributes.get("settings", {}).get("context")
+    return None if pairs is None else dict(pairs)  # not kept as a dict: its keys may be dimensions
 
 
 def command_in(place: Any) -> Command | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ def screen(
     function: Callable[[Any], float], pool_or_policy: Any, budget: int, *, batch: int, minimize: bool = False,
     parallel: int | None = None, on: Any = None, retries: int = 0, seconds: float | None = None,
     timeout: float | None = None, store: Any = None, durability: Durability = "round", progress: bool | None = None,
-    callbacks: Any = (), stop: Any = (), seed: int = 0,
+    callbacks: Any = (), stop: Any = (), context: Mapping[str, float] | None = None, seed: int = 0,
 ) -> TuningResult:  # fmt: skip
     """Find the best candidates of a pool: measure `budget` of them, a batch at a time.
 
@@ -36,7 +36,8 @@ def screen(
     Parameters
     ----------
     function
-        Function of a candidate, its label or where there are none its number, that returns a number in units of y.
+        Function of a candidate, its label or where there are none its number, that returns a number in units of y; on a
+        pool with contexts of a dict.
     pool_or_policy
         Pool, for the default policy: `GPUCB` without a kernel, which measures each candidate once unless the pool has
         ``repeats=True``. Or a fresh policy on one.
@@ -52,8 +53,9 @@ def screen(
         Executor of the evaluations and, with the default policy, of the chunks of the pool: None (this process; with
         `parallel` its threads for the evaluations), "threads:4", "local:4" (worker processes), the address of a Dask
         scheduler, a `distributed.Client`, or a recipe file (``cluster/``).
-    retries, seconds, timeout, store, durability, progress, callbacks, stop
-        Arguments of `minimize`. Callbacks and rules are called when a batch has ended, for each of its evaluations.
+    retries, seconds, timeout, store, durability, progress, callbacks, stop, context
+        Arguments of `minimize`; a pool with contexts needs one. Callbacks and rules are called when a batch has ended,
+        for each of its evaluations.
     seed
         Seed of the default policy.
 
@@ -98,7 +100,7 @@ def screen(
             )
         return Tuning(
             minimize=flag, function=function, policy=policy, plan=plan, on=executor, named_on=on, progress=progress,
-            callbacks=callbacks, stop=stop,
+            callbacks=callbacks, stop=stop, context=context,
         ).play(store, durability)  # fmt: skip
 
 

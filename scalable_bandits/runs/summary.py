@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from scipy.special import bdtr
@@ -29,7 +31,9 @@ END = 0.01  # distance from the end of a range, as a share of the range, that co
 RARE = 0.01  # probability below which so few intervals that hold are not due to chance
 
 
-def lines_of(policy: Policy, best: Best, measured: Measured | None, values: Floats) -> list[str]:
+def lines_of(
+    policy: Policy, best: Best, measured: Measured | None, values: Floats, context: Mapping[Any, Any] | None = None
+) -> list[str]:
     """Return up to nine sentences on a run.
 
     Parameters
@@ -42,6 +46,8 @@ def lines_of(policy: Policy, best: Best, measured: Measured | None, values: Floa
         Best observation; None if nothing was measured.
     values
         Values (n,) of the evaluations, in units of y, in the order in which they ended; NaN of those that failed.
+    context
+        Values that were given, for which the recommendation is the best; None if all were chosen.
     """
     if not np.isfinite(values).any():
         return ["Nothing was measured: there is no recommendation"]
@@ -51,7 +57,7 @@ def lines_of(policy: Policy, best: Best, measured: Measured | None, values: Floa
     setting = point_text(best.x, 4)
     recommended = f"Recommended: {setting if len(setting) <= LONGEST else f'{setting[: LONGEST - 3]}...'}"
     if isinstance(policy, SeveralObjectivesPolicy):
-        return [line for line in (recommended, *_front(policy, best)) if line]
+        return [line for line in (recommended, *_front(policy, best, context)) if line]
     lines = [recommended, _expected(policy, best) if known else ""]
     lines += [_constraints(policy, best) if isinstance(policy, ConstrainedGPEI) else ""]
     lines += ["" if measured is None else _measured(policy, best, measured, values, known)]
@@ -59,7 +65,8 @@ def lines_of(policy: Policy, best: Best, measured: Measured | None, values: Floa
         lines.append(f"How sure this is cannot be said before {FIRST} different settings are measured")
     elif known:
         shares = _importance(policy)
-        lines += [_room(policy), _noise(model, values), _importance_line(shares), _ends(policy, best, shares)]
+        room = _room(policy) if context is None else ""  # is one of all contexts
+        lines += [room, _noise(model, values), _importance_line(shares), _ends(policy, best, shares, context or {})]
         lines.append(_left_out(policy))
     return [line for line in lines if line]
 
@@ -73,9 +80,9 @@ def _expected(policy: Policy, best: Best) -> str:
     return f"Expected value there: {with_error(best.mean, best.std)}, 95 % interval {ends[0]} to {ends[1]}"
 
 
-def _front(policy: SeveralObjectivesPolicy, best: Best) -> list[str]:
+def _front(policy: SeveralObjectivesPolicy, best: Best, context: Mapping[Any, Any] | None) -> list[str]:
     """Say what the recommended setting is worth by each objective, what the front is, which constraints are kept."""
-    front, place = policy.front(), policy.space.parse(best.x)[0]
+    front, place = policy.front(context=context), policy.space.parse(best.x)[0]
     limits = _constraints(policy, best) if policy.constraints else ""
     if not front:
         return [limits]
@@ -163,7 +170,7 @@ def _importance_line(shares: Importance | None) -> str:
     return text + (f"; hardly: {listed(hardly, MOST_NAMES)}" if hardly else "")
 
 
-def _ends(policy: Policy, best: Best, shares: Importance | None) -> str:
+def _ends(policy: Policy, best: Best, shares: Importance | None, context: Mapping[Any, Any]) -> str:
     """Name the parameters that matter and are recommended at an end of their range."""
     space = policy.space
     if not space.named and space.box is None:
@@ -174,7 +181,8 @@ def _ends(policy: Policy, best: Best, shares: Importance | None) -> str:
         place = float(axis.places(point[0, i]))
         several = axis.low < axis.high and axis.ordered and (axis.values is None or len(axis.values) > 2)
         matters = shares is None or shares.total[i] + NORMAL * shares.total_error[i] >= LITTLE
-        if exist[i] and several and matters and not END < place < 1.0 - END:
+        chosen = i not in context and axis.name not in context
+        if chosen and exist[i] and several and matters and not END < place < 1.0 - END:
             found.append(axis.name)
     ranges = "its range" if len(found) == 1 else "their ranges"
     return f"At the end of {ranges}: {listed(found, MOST_NAMES)} (a wider range may be better)" if found else ""

@@ -223,19 +223,22 @@ class Space(Specification):
         """Draw points (count, d) in a context (d,) uniformly on the axes' scales; ValueError as of `spread`."""
         return self.within(self.spread(rng.random((count, self.dimension))), context)
 
-    def context(self, given: Mapping[Any, Any]) -> Floats:
-        """Return fixed coordinates (d,), NaN where a coordinate is free, of a context.
+    def context(self, given: Mapping[Any, Any] | None) -> Floats | None:
+        """Return fixed coordinates (d,), NaN where a coordinate is free, of a context; None without one.
 
         Parameters
         ----------
         given
-            Coordinates by dimension, counted from 0; of named spaces values by the name of the parameter.
+            Coordinates by dimension, counted from 0; of named spaces values by the name of the parameter. None where
+            all coordinates are chosen.
 
         Raises
         ------
         ValueError
             If a dimension, a parameter or a value does not exist, or none is free.
         """
+        if given is None:
+            return None
         _check_context(given)
         found = np.full(self.dimension, np.nan)
         for key, value in given.items():

@@ -135,10 +135,11 @@ class Domain:
         """Return the domain in which points (k, d) have the numbers (k,) of an earlier process."""
         return self
 
-    def fixed(self, context: Mapping[Any, Any]) -> Floats | None:
-        """Return the coordinates (d,) that a context fixes, NaN where one is free; None if a mask says it (`allowed`).
+    def fixed(self, context: Mapping[Any, Any] | None) -> Floats | None:
+        """Return the coordinates (d,) that a context fixes, NaN where one is free.
 
-        ValueError for a context that the space does not have.
+        None without a context, or if a mask says it (`allowed`); ValueError for a context that the space does not have,
+        or none where it needs one.
         """
         return None
 
@@ -204,7 +205,7 @@ class VisitedDomain(Domain):
 
     @property
     def count(self) -> int | None:
-        return self.space.size
+        return None if self.space.scanned and self.space.named else self.space.size  # a pool with contexts
 
     def points(self, candidates: ArrayLike | None = None) -> Floats:
         return self._array if candidates is None else self._array[np.asarray(candidates, dtype=np.int64)]
@@ -269,7 +270,7 @@ class VisitedDomain(Domain):
     def sample(self, seed: int) -> Floats:
         return self.space.sample(seed)
 
-    def fixed(self, context: Mapping[Any, Any]) -> Floats:
+    def fixed(self, context: Mapping[Any, Any] | None) -> Floats | None:
         return self.space.context(context)
 
     def draw_uniform(self, rng: np.random.Generator, allowed: Mask | None, fixed: Floats | None = None) -> Floats:

@@ -8,6 +8,10 @@ x is the number of a candidate, or its label where candidates have labels; a mod
        | encode
     coordinates (D,)                what a model sees: words of 32 bits of a fingerprint, then numbers
 
+With contexts x is a dict, a point has their values behind the number, and so have the coordinates:
+
+    {"candidate": "CCO", "temperature": 80.0}   ->   [4711.0, 80.0]   ->   (D + 1,)
+
 The rows come from a `Candidates` object; `store/pool.py` has the one that reads zarr arrays.
 """
 
@@ -15,7 +19,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol
 
 import attrs
@@ -25,9 +29,11 @@ from numpy.typing import ArrayLike, NDArray
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.spaces.base import SPREAD, Axis, FiniteSpace, Indices, Mask, Space
+from scalable_bandits.specification import nearest
 
 Available = Callable[[Indices], ArrayLike]  # from the numbers (k,) of candidates to a mask (k,)
 MOST_TRIES = 1000  # random candidates that are tried before all that are left are listed
+CANDIDATE = "candidate"  # name of the candidate in x, beside those of the contexts
 WORD = 4  # bytes of a word of a fingerprint: as a float64, 32 bits are a whole number without rounding
 
 
@@ -40,10 +46,12 @@ class StoredRows(NamedTuple):
 
     bits: NDArray[np.uint8] | None  # (k, bytes) packed bits
     numbers: NDArray[Any] | None  # (k, columns)
+    context: tuple[float, ...] | None = None  # (c,) values of the contexts, the same for all; None without contexts
 
     def part(self, which: slice | Indices) -> StoredRows:
         """Return some of the rows."""
-        return StoredRows(*(None if rows is None else rows[which] for rows in self))
+        bits, numbers = (None if rows is None else rows[which] for rows in (self.bits, self.numbers))
+        return StoredRows(bits, numbers, self.context)
 
 
 class Shape(NamedTuple):
@@ -103,7 +111,25 @@ def to_path(path: Any) -> str:
     return text if "://" in text else os.path.abspath(text)
 
 
-@attrs.frozen
+def _to_contexts(given: Any) -> tuple[tuple[str, tuple[float, float]], ...]:
+    """Convert a dict of names and bounds to pairs, which pass unchanged; ValueError for anything else."""
+    if given is None or (isinstance(given, tuple) and not given):
+        return ()
+    pairs = tuple(given.items()) if isinstance(given, Mapping) else given
+    if not isinstance(pairs, tuple) or not pairs or not all(isinstance(p, tuple) and len(p) == 2 for p in pairs):
+        checks.refuse("contexts", given, 'None, or a dict of names and bounds, such as {"temperature": (20.0, 90.0)}')
+    found = []
+    for name, bounds in pairs:
+        if not isinstance(name, str) or name in ("", CANDIDATE):
+            checks.refuse("contexts", name, f"names that are strings, not empty, and other than {CANDIDATE!r}")
+        ends = checks.finite(f"contexts[{name!r}]", bounds)
+        if ends.shape != (2,) or not ends[0] < ends[1]:
+            checks.refuse(f"contexts[{name!r}]", bounds, "a lower and a larger upper end")
+        found.append((name, (float(ends[0]), float(ends[1]))))
+    return tuple(found)
+
+
+@attrs.frozen(repr=False)
 class Pool(Space):
     """List of up to 10^9 candidates in a zarr array, which are read chunk by chunk and never held.
 
@@ -123,12 +149,22 @@ class Pool(Space):
         again.
     identity
         Text that tells the pool from others, which specifications in stores have; it is found if not given.
+    contexts
+        Bounds, low < high, of c continuous variables by name, in units of x: conditions of a measurement that are given
+        in every round, such as ``{"temperature": (20.0, 90.0)}``. Then x is a dict, ``{"candidate": 4711,
+        "temperature": 80.0}``, each choice has a context (`ask`), and a model sees the D coordinates of the candidate,
+        then the c values, in this order. None for a pool without contexts.
 
     Raises
     ------
     ValueError
-        If nothing, or something else, is at the path, or a pool of another identity; `StoreDamaged` if writing has not
-        been finished.
+        If nothing, or something else, is at the path, or a pool of another identity; if a context has no name, the name
+        "candidate", or bounds that are not finite and ascending; `StoreDamaged` if writing has not been finished.
+
+    Notes
+    -----
+    With contexts, "each candidate once" is meant in each context: a candidate that is pending or was measured may be
+    chosen in another one, and values of contexts are equal only where they are the same numbers.
 
     Examples
     --------
@@ -141,16 +177,24 @@ class Pool(Space):
     >>> policy = sb.GPEI(pool, sb.RBF(0.5), noise=0.1)
     >>> policy.ask(4).shape
     (4,)
+    >>> assays = sb.Pool(pool.path, contexts={"temperature": (20.0, 90.0)})
+    >>> policy = sb.GPEI(assays, noise=0.1)
+    >>> x = policy.ask(context={"temperature": 80.0})
+    >>> sorted(x), x["temperature"], assays.model_dimension
+    (['candidate', 'temperature'], 80.0, 4)
     """
 
-    dimension: ClassVar[int] = 1
     scanned: ClassVar[bool] = True
     places: ClassVar[frozenset[str]] = frozenset(["path"])  # one that was moved is the same
+    by_name: ClassVar[frozenset[str]] = frozenset(["contexts"])
 
     path: str = attrs.field(converter=to_path)
     packed: bool | None = attrs.field(default=None, kw_only=True)
     repeats: bool | None = attrs.field(default=None, kw_only=True)
-    identity: str | None = attrs.field(default=None, kw_only=True, repr=False)
+    identity: str | None = attrs.field(default=None, kw_only=True)
+    _contexts: tuple[tuple[str, tuple[float, float]], ...] = attrs.field(
+        alias="contexts", default=None, converter=_to_contexts, kw_only=True
+    )
 
     def __attrs_post_init__(self) -> None:
         for name in ("packed", "repeats"):
@@ -158,6 +202,14 @@ class Pool(Space):
         if self.identity not in (None, self.shape.identity):
             checks.refuse("identity", self.identity, f"{self.shape.identity!r}, of the pool that is now at {self.path}")
         object.__setattr__(self, "identity", self.shape.identity)
+
+    def __repr__(self) -> str:
+        contexts = f", contexts={self.contexts}" if self._contexts else ""
+        return f"Pool(path={self.path!r}, packed={self.packed}, repeats={self.repeats}{contexts})"
+
+    def parameters(self) -> dict[str, Any]:
+        found = {name: getattr(self, name) for name in ("path", "packed", "repeats", "identity")}
+        return {**found, "contexts": self.contexts} if self._contexts else found
 
     @staticmethod
     def write(
@@ -212,12 +264,42 @@ class Pool(Space):
         return self._candidates.shape
 
     @property
+    def contexts(self) -> dict[str, tuple[float, float]] | None:
+        """Bounds of the context variables by name, in units of x; None without any."""
+        return dict(self._contexts) or None
+
+    @property
+    def named(self) -> bool:  # type: ignore[override]  # other spaces know it by their class
+        """Whether x is a dict of named values: with contexts."""
+        return bool(self._contexts)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the values in x: of the candidate, and of the contexts."""
+        return (CANDIDATE, *(name for name, _ in self._contexts))
+
+    @property
+    def dimension(self) -> int:
+        return 1 + len(self._contexts)
+
+    @property
     def size(self) -> int:
+        """Number n of candidates."""
         return self.shape.size
 
     @property
     def model_dimension(self) -> int:
+        return self._own_dimension + len(self._contexts)
+
+    @property
+    def _own_dimension(self) -> int:
+        """Number D of the coordinates of a candidate, without those of contexts."""
         return self.words + self.shape.numbers
+
+    @property
+    def _ends(self) -> Floats:
+        """Bounds (2, c) of the contexts: all lower ends, then all upper ends."""
+        return np.array([bounds for _, bounds in self._contexts]).reshape(-1, 2).T
 
     @property
     def words(self) -> int:
@@ -226,9 +308,9 @@ class Pool(Space):
 
     @property
     def side_lengths(self) -> Floats:
-        """Extent of the candidates along each coordinate (D,), in units of x; 1 for words of fingerprints."""
-        ranges = self._ranges
-        return np.append(np.ones(self.words), ranges[:, 1] - ranges[:, 0])
+        """Extent along each coordinate (D + c,), in units of x; 1 for words of fingerprints."""
+        ranges, (low, high) = self._ranges, self._ends
+        return np.concatenate([np.ones(self.words), ranges[:, 1] - ranges[:, 0], high - low])
 
     @functools.cached_property
     def _ranges(self) -> Floats:
@@ -240,7 +322,8 @@ class Pool(Space):
 
     @property
     def axes(self) -> tuple[Axis, ...]:
-        return (Axis("candidate", 0.0, max(self.size - 1.0, 0.0), ordered=False),)
+        contexts = (Axis(name, *bounds) for name, bounds in self._contexts)
+        return (Axis(CANDIDATE, 0.0, max(self.size - 1.0, 0.0), ordered=False), *contexts)
 
     # ---- chunks
 
@@ -258,8 +341,63 @@ class Pool(Space):
         return self._candidates.read(slice(start, stop))
 
     def rows(self, start: int, stop: int) -> Floats:
-        """Read the coordinates (k, D) of consecutive candidates."""
+        """Read the coordinates (k, D) of consecutive candidates, without those of contexts."""
         return coordinates_of(self.raw(start, stop))
+
+    # ---- contexts
+
+    def context(self, given: Mapping[Any, Any] | None) -> Floats | None:
+        """Return the values (1 + c,) that a context fixes, NaN for the candidate; None on a pool without contexts.
+
+        Parameters
+        ----------
+        given
+            Values of all contexts by name, in units of x; None on a pool without contexts.
+
+        Raises
+        ------
+        ValueError
+            If a pool without contexts is given one, or one with contexts none; if a name is unknown or missing, or a
+            value is out of its bounds.
+        """
+        if not self._contexts:
+            if given is not None:
+                allowed = "None on a pool without contexts=; available= chooses among its candidates"
+                checks.refuse("context", given, allowed)
+            return None
+        names = self.names[1:]
+        if not isinstance(given, Mapping):
+            example = {name: low for name, (low, _) in self._contexts}
+            checks.refuse("context", given, f"a dict such as {example}: on this pool every choice has a context")
+        _check_keys("context", given, names)
+        return np.append(np.nan, self._values("context", [given])[0])
+
+    def _values(self, title: str, given: Iterable[Mapping[str, Any]]) -> Floats:
+        """Return the values (k, c) of contexts in some dicts, with all names."""
+        names = self.names[1:]
+        return self._within_bounds(
+            title, np.array([[checks.finite(f"{title}[{n!r}]", each[n], ndim=0) for n in names] for each in given])
+        )
+
+    def _within_bounds(self, title: str, values: Floats) -> Floats:
+        """Return values (k, c) of contexts; ValueError if one is out of its bounds."""
+        for (name, (low, high)), column in zip(self._contexts, values.T, strict=True):
+            wrong = column[~((low <= column) & (column <= high))]
+            if len(wrong):
+                checks.refuse(f"{title}[{name!r}]", float(wrong[0]), f"a number from {low:.6g} to {high:.6g}")
+        return values
+
+    def at(self, fixed: Floats | None) -> PoolInContext:
+        """Return the candidates in a context, of which `fixed` are the values (1 + c,) that `context` returned.
+
+        Raises
+        ------
+        ValueError
+            If the pool has contexts, and None is given.
+        """
+        if fixed is None:
+            fixed = self.context(None)
+        return PoolInContext(self, () if fixed is None else tuple(fixed[1:].tolist()))
 
     # ---- x
 
@@ -279,26 +417,42 @@ class Pool(Space):
         return {}
 
     def remember(self, numbers: Indices, coordinates: Floats) -> None:
-        """Keep the coordinates (k, D) of candidates (k,), so that they are not read again."""
-        self._seen.update(zip(numbers.tolist(), coordinates, strict=True))
+        """Keep the coordinates (k, D) of candidates (k,), so that they are not read again; those of contexts are not.
+
+        Parameters
+        ----------
+        numbers
+            Numbers (k,) of the candidates.
+        coordinates
+            Coordinates (k, D) or (k, D + c).
+        """
+        self._seen.update(zip(numbers.tolist(), coordinates[:, : self._own_dimension], strict=True))
 
     def encode(self, points: Floats) -> Floats:
-        """Return the coordinates (k, D) of points (k, 1); those seen for the first time are read."""
+        """Return the coordinates (k, D + c) of points (k, 1 + c); candidates seen for the first time are read."""
         numbers = points[:, 0].astype(np.int64)
         seen = self._seen
         if new := sorted({number for number in numbers.tolist() if number not in seen}):
             self.remember(np.array(new), coordinates_of(self._candidates.read(np.array(new))))
-        found = np.empty((len(numbers), self.model_dimension))
+        own, found = self._own_dimension, np.empty((len(numbers), self.model_dimension))
         for i, number in enumerate(numbers.tolist()):
-            found[i] = seen[number]
+            found[i, :own] = seen[number]
+        found[:, own:] = points[:, 1:]
         return found
 
     def argument(self, point: Floats) -> Any:
-        """Return the label of a point (1,), or its number where candidates have none."""
+        """Return the label of a point (1 + c,), or its number where candidates have none; with contexts a dict."""
         return self.arguments(point[None])[0]
 
     def arguments(self, points: NDArray[Any]) -> list[Any]:
-        numbers = np.asarray(points, dtype=np.int64).reshape(-1)
+        if not self._contexts:
+            return self._names_of(np.asarray(points, dtype=np.int64).reshape(-1))
+        rows = np.asarray(points, dtype=np.float64).reshape(-1, self.dimension)
+        candidates, values = self._names_of(rows[:, 0].astype(np.int64)), rows[:, 1:].tolist()
+        return [dict(zip(self.names, (c, *each), strict=True)) for c, each in zip(candidates, values, strict=True)]
+
+    def _names_of(self, numbers: Indices) -> list[Any]:
+        """Return the labels of candidates (k,), or their numbers where they have none."""
         if not self.shape.labelled:
             return numbers.tolist()
         labels = self._labels
@@ -308,16 +462,35 @@ class Pool(Space):
         return [labels[number] for number in numbers.tolist()]
 
     def gather(self, values: list[Any]) -> Any:
-        return values if self.shape.labelled else np.array(values, dtype=np.int64)
+        return values if self.shape.labelled or self._contexts else np.array(values, dtype=np.int64)
 
     def parse(self, x: ArrayLike) -> tuple[Floats, bool]:
-        """Return points (k, 1) of a number or a label, or of several, and whether it is one.
+        """Return points (k, 1 + c) of a number, a label or with contexts a dict, or of several, and whether it is one.
+
+        With contexts, points (k, 1 + c) are accepted, too.
 
         Raises
         ------
         ValueError
-            If a number is not that of a candidate, or no candidate has the label.
+            If a number is not that of a candidate, or no candidate has the label; if a dict has another name, or not
+            all of them, or a value of a context is out of its bounds.
         """
+        if not self._contexts:
+            return self._parsed(x)
+        if isinstance(x, np.ndarray) and x.dtype == np.float64 and x.ndim == 2 and x.shape[1] == self.dimension:
+            numbers, _ = self._parsed(x[:, 0])
+            return np.hstack([numbers, self._within_bounds("x", x[:, 1:])]), False
+        single = isinstance(x, Mapping)
+        given: Any = [x] if single else x
+        if not isinstance(given, list | tuple) or not given or not all(isinstance(each, Mapping) for each in given):
+            checks.refuse("x", x, f"a dict with {', '.join(self.names)}, or a list of such dicts")
+        for each in given:
+            _check_keys("x", each, self.names)
+        numbers, _ = self._parsed([each[CANDIDATE] for each in given])
+        return np.hstack([numbers, self._values("x", given)]), single
+
+    def _parsed(self, x: ArrayLike) -> tuple[Floats, bool]:
+        """Return points (k, 1) of the number or the label of a candidate, or of several, and whether it is one."""
         single = isinstance(x, str) or np.ndim(x) == 0
         given: list[Any] = [x] if single else list(x)  # type: ignore[arg-type]
         if given and all(isinstance(each, str) for each in given):
@@ -350,10 +523,12 @@ class Pool(Space):
         return self.parse(x)[0]
 
     def spread(self, uniform: Floats) -> Floats:
-        return np.minimum(np.floor(uniform * self.size), self.size - 1.0)
+        low, high = self._ends
+        numbers = np.minimum(np.floor(uniform[:, :1] * self.size), self.size - 1.0)
+        return np.hstack([numbers, low + uniform[:, 1:] * (high - low)])
 
     def draw_other(self, rng: np.random.Generator, taken: Indices, available: Available | None = None) -> Floats:
-        """Draw the point (1,) of a candidate uniformly from the available ones but those with numbers (k,)."""
+        """Draw the number (1,) of a candidate uniformly from the available ones but those with numbers (k,)."""
         for _ in range(MOST_TRIES if 2 * len(taken) < self.size else 0):
             number = int(rng.integers(self.size))
             if not (taken == number).any() and (available is None or mask_of(available, np.array([number]))[0]):
@@ -372,13 +547,65 @@ class Pool(Space):
         return f"all {self.size:,} candidates of the pool have been asked for or measured, failed, or are not available"
 
     def sample(self, seed: int) -> Floats:
-        """Return the points (k, 1) of the first candidates: others would have to be read from as many chunks."""
-        return np.arange(min(self.size, SPREAD), dtype=np.float64)[:, None]
+        """Return points (k, 1 + c) of the first candidates, in contexts from the lowest to the highest.
+
+        Other candidates would have to be read from as many chunks.
+        """
+        count, (low, high) = min(self.size, SPREAD), self._ends
+        return np.hstack([np.arange(count, dtype=np.float64)[:, None], np.linspace(low, high, count)])
 
     def candidate_set(self, count: int, seed: int) -> FiniteSpace:
         """Raise ValueError: some `count` candidates, whatever the seed, would be a space of another x."""
         allowed = "none for a pool; a part of it as Points(pool.rows(start, stop)) is a space of its own"
         checks.refuse("candidates", count, allowed)
+
+
+class PoolInContext(NamedTuple):
+    """Candidates of a pool in one context, or of a pool without contexts: what a choice is made from."""
+
+    pool: Pool
+    context: tuple[float, ...]  # (c,) values of the contexts, in units of x; none without contexts
+
+    @property
+    def model_dimension(self) -> int:
+        """Number D + c of the coordinates that a model sees."""
+        return self.pool.model_dimension
+
+    @property
+    def chunks(self) -> int:
+        """Number of chunks."""
+        return self.pool.chunks
+
+    def bounds(self, chunk: int) -> tuple[int, int]:
+        """Return the number of a chunk's first candidate, and the one after its last."""
+        return self.pool.bounds(chunk)
+
+    def raw(self, start: int, stop: int) -> StoredRows:
+        """Read consecutive candidates as they are stored, with the context."""
+        return self.put_into(self.pool.raw(start, stop))
+
+    def put_into(self, rows: StoredRows) -> StoredRows:
+        """Return stored rows with the context."""
+        return rows._replace(context=self.context) if self.context else rows
+
+    def point(self, number: int) -> Floats:
+        """Return the point (1 + c,) of a candidate."""
+        return np.array([float(number), *self.context])
+
+    def numbers(self, points: Floats) -> Indices:
+        """Return the numbers (k,) of the candidates at points (k, 1 + c); -1 for a point in another context."""
+        numbers = points[:, 0].astype(np.int64)
+        return np.where((points[:, 1:] == self.context).all(axis=1), numbers, -1) if self.context else numbers
+
+
+def _check_keys(title: str, given: Mapping[Any, Any], names: tuple[str, ...]) -> None:
+    """Raise ValueError unless a dict has exactly some names."""
+    for key in given:
+        if key not in names:
+            checks.refuse(title, key, f"names of values; {nearest(str(key), names)}")
+    for name in names:
+        if name not in given:
+            checks.refuse(title, f"a dict without {name!r}", f"one with {', '.join(names)}")
 
 
 def mask_of(available: Available, numbers: Indices) -> Mask:
@@ -391,7 +618,7 @@ def mask_of(available: Available, numbers: Indices) -> Mask:
 
 
 def coordinates_of(rows: StoredRows) -> Floats:
-    """Return the coordinates (k, D) of stored rows: the words of their bits, then their numbers."""
+    """Return the coordinates (k, D + c) of stored rows: the words of their bits, their numbers, and their context."""
     parts = []
     if rows.bits is not None:
         short = -rows.bits.shape[1] % WORD
@@ -399,6 +626,8 @@ def coordinates_of(rows: StoredRows) -> Floats:
         parts.append(np.ascontiguousarray(padded).view("<u4"))
     if rows.numbers is not None:
         parts.append(rows.numbers)
+    if rows.context:
+        parts.append(np.broadcast_to(rows.context, (len(parts[0]), len(rows.context))))
     if len(parts) == 1:
         return np.ascontiguousarray(parts[0], dtype=np.float64)
     return np.concatenate(parts, axis=1, dtype=np.float64)

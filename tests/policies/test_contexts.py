@@ -39,7 +39,7 @@ def told(x, key):
 
 @pytest.mark.filterwarnings("ignore:.*guarantees assume a known kernel", "ignore::scalable_bandits.UnprovenWidth")
 @pytest.mark.filterwarnings("ignore:.*observations, noise=")
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", SPACES)
 @pytest.mark.parametrize(("kind", "options"), POLICIES, ids=lambda each: getattr(each, "__name__", ""))
 def test_every_choice_has_the_context(kind, options, name):
@@ -61,6 +61,7 @@ def test_every_choice_has_the_context(kind, options, name):
 
 
 @pytest.mark.parametrize("name", SPACES)
+@pytest.mark.sampled(2)
 def test_learns_what_is_best_in_each_context(name):
     space, key = SPACES[name]
     policy = sb.GPEI(space, seed=2)
@@ -137,8 +138,83 @@ def test_constraints_and_contexts():
         x = policy.ask(context={"load": load})
         assert x["load"] == load
         policy.tell(x, {"gain": response(x["x"], load), "cost": x["x"]})
-    with pytest.raises(ValueError, match=r"context: got .*; allowed: None for a policy of several outputs"):
-        policy.best(context={"load": 0.3})
+    for load, x in [(0.3, 0.15), (1.4, 0.4)]:
+        best = policy.best(context={"load": load})
+        assert best.x["load"] == load
+        assert best.x["x"] == pytest.approx(x, abs=0.05)
+    with pytest.raises(ValueError, match=r"context: got .*; allowed: with several outputs one in which a point was m"):
+        policy.best(context={"load": 0.31})
+
+
+def test_a_front_for_each_context():
+    """Points of other contexts are neither on it nor in its way."""
+    policy = sb.GPEHVI(NAMED, objectives=["loss", "cost"], minimize=True, seed=3)
+    for i in range(24):
+        load = [0.3, 1.4][i % 2]
+        x = policy.ask(context={"load": load})
+        policy.tell(x, {"loss": -response(x["x"], load) + (load > 1.0), "cost": x["x"]})
+    for load in (0.3, 1.4):
+        front = policy.front(context={"load": load})
+        assert {point.x["load"] for point in front} == {load}
+        assert len(front) >= 4
+        assert policy.best(context={"load": load}).x in [point.x for point in front]
+    every = [point.x["load"] for point in policy.front()]
+    assert every.count(1.4) <= 1  # only the smallest cost may be one of the worse context
+    with pytest.raises(ValueError, match=r"context: got .*0\.31.*; allowed: with several outputs one in which"):
+        policy.front(context={"load": 0.31})
+
+
+def naive_best(policy, among, mean):
+    """The largest mean of some candidates, one by one."""
+    return max(np.flatnonzero(among), key=lambda i: mean[i])
+
+
+@pytest.mark.parametrize("load", [0.0, 1.0, 2.0])
+def test_the_best_that_keeps_its_limits_in_a_context(load):
+    """Of policies with confidence bounds: one of the measured candidates of the context, as `best()` is of all."""
+    grid = sb.Grid([[0, 1], [0, 2]], shape=(9, 3))
+    policy = sb.CONFIG(
+        grid, sb.RBF(0.4), constraints={"cost": sb.AtMost(0.8)}, noise=0.05, regularization=0.01,
+        rkhs_norm=1.0, delta=0.1,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="allowed: with several outputs one in which"):
+        policy.best(context={1: load})
+    for i in range(18):
+        x = policy.ask(context={1: [0.0, 1.0, 2.0][i % 3]})
+        policy.tell(x, {"gain": response(*x), "cost": x[0]})
+    best, points = policy.best(context={1: load}), grid.points()
+    assert best.x[1] == load
+    high = policy.bounds_of("cost", points)[1]
+    measured = policy.model.queried & (points[:, 1] == load)
+    sure = measured & (high <= 0.8)
+    if sure.any():
+        mean = policy.posterior(points)[0]
+        assert best.x.tolist() == points[naive_best(policy, sure, mean)].tolist()
+
+
+def test_what_is_best_in_a_context_is_safe():
+    """Never a candidate that is only expected to be good."""
+    grid = sb.Grid([[0, 1], [0, 2]], shape=(21, 3))
+    policy = sb.SafeOpt(
+        grid, sb.RBF(0.3), threshold=0.0, safe_start=[[0.0, 0.0], [0.0, 1.0]], noise=0.01, regularization=1e-3,
+        rkhs_norm=2.0, delta=0.1, prior_mean=1.5,
+    )  # fmt: skip
+    for i in range(4):
+        x = policy.ask(context={1: float(i % 2)})
+        policy.tell(x, 0.8 + x[0])
+    mean, points = policy.posterior(grid.points())[0], grid.points()
+    for load in (0.0, 1.0):
+        there = points[:, 1] == load
+        best = policy.best(context={1: load})
+        assert best.x[1] == load
+        assert policy.safe[grid.index(best.x)].all()
+        measured = policy.model.queried & policy.safe & there
+        assert best.x.tolist() == points[naive_best(policy, measured, mean)].tolist()
+        assert mean[there & ~policy.safe].max() > best.mean  # which a best point without safety would be
+    with pytest.raises(
+        ValueError, match=r"context: got \{1: 2.0\}; allowed: one in which a candidate is known to be s"
+    ):
+        policy.best(context={1: 2.0})
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Choices from pools by sample paths, and from sketched posteriors, beside loops over all candidates."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -131,6 +132,18 @@ def test_a_batch_of_draws_takes_few_passes(tmp_path):
     assert len(set(numbers.tolist())) == 100
     assert numbers.min() > 150
     assert policy.model.search._choices[0].passes <= 2
+
+
+@pytest.mark.parametrize("name", ["GPTS", "PIMS"])
+def test_an_abandoned_candidate_may_be_chosen_again(name, tmp_path):
+    """Also by a path whose best candidates were found while it was pending."""
+    pool = sb.Pool(sb.Pool.write(tmp_path / "pool.zarr", RNG.random((6, 2)), chunk=4).path, repeats=False)
+    for seed in range(10):
+        policy = getattr(sb, name)(pool, sb.RBF(0.3), noise=NOISE, features=8, seed=seed)
+        first = policy.ask()
+        policy.ask(3)
+        policy.abandon(first)
+        assert pickle.loads(pickle.dumps(policy)).ask() == policy.ask()  # a copy has only what was told
 
 
 def test_a_sketch_of_all_observations_is_that_of_one_after_the_other():

@@ -485,11 +485,11 @@ class TestInterrupted:
         policy, calls = grid(), []
         original = getattr(sb.GPEI, method)
 
-        def interrupted(self: Any, *arguments: Any) -> Any:
+        def interrupted(self: Any, *arguments: Any, **options: Any) -> Any:
             calls.append(1)
             if len(calls) == 4:
                 os.kill(os.getpid(), signal.SIGINT)
-            return original(self, *arguments)
+            return original(self, *arguments, **options)
 
         monkeypatch.setattr(sb.GPEI, method, interrupted)
         found = sb.minimize(bowl, policy, 9)
@@ -521,12 +521,12 @@ class TestInterrupted:
             done.append(x)
             return bowl(x)
 
-        def interrupted(self: Any, *arguments: Any) -> Any:
+        def interrupted(self: Any, *arguments: Any, **options: Any) -> Any:
             asks.append(1)
             if len(asks) == 4:
                 until(lambda: len(done) == 3 and before.issuperset(threading.enumerate()))
                 os.kill(os.getpid(), signal.SIGINT)
-            return ask(self, *arguments)
+            return ask(self, *arguments, **options)
 
         monkeypatch.setattr(sb.GPEI, "ask", interrupted)
         found = sb.minimize(function, grid(), 9, parallel=2, on="threads:2")
@@ -858,6 +858,7 @@ def test_ctrl_c_while_a_program_is_started_ends_it(monkeypatch: pytest.MonkeyPat
 
 class TestTimeout:
     @pytest.mark.slow
+    @pytest.mark.usefixtures("forked_workers")
     def test_ends_an_evaluation_on_a_worker_process(self, tmp_path: Any) -> None:
         found = sb.minimize(
             sleepy, {"k": sb.Integer(0, 3), "u": sb.Real(0, 1)}, 4, on="local:2", timeout=15.0, store=tmp_path / "run"

@@ -20,7 +20,7 @@ from scalable_bandits.posteriors.pool.chunks import GrowingIndex, Passes
 from scalable_bandits.posteriors.pool.draws import Choices, Paths
 from scalable_bandits.posteriors.pool.queue import Queue
 from scalable_bandits.spaces import Domain, Indices, Pool
-from scalable_bandits.spaces.pool import NoCandidateLeft
+from scalable_bandits.spaces.pool import NoCandidateLeft, PoolInContext
 
 MakePaths = Callable[[Surface, Floats, Indices], Paths]  # arguments: posterior, noise variances (m,), rounds (q,)
 
@@ -79,7 +79,7 @@ class PoolSearch(Candidates):
         return f"chunk {passes.done:,} of {passes.total:,}" if passes.total else ""
 
     def argmax(self, model: Model, index: Acquisition, query: Query) -> tuple[Any, float]:
-        """Return the point (1,) of largest index, and that index; given a mask of numbered points, one of these."""
+        """Return the point (1 + c,) of largest index, and that index; given a mask of numbered points, one of these."""
         if query.allowed is not None:
             return self._among(model, index, query, np.flatnonzero(query.allowed))
         try:
@@ -91,43 +91,46 @@ class PoolSearch(Candidates):
         if number < 0:
             raise NoCandidateLeft(f"ask: {self._pool.all_taken}")
         self._pool.remember(np.array([number]), row[None])
-        return np.array([float(number)]), value
+        return queue.pool.point(number), value
 
     def _of_all(self, model: Model, query: Query) -> Queue:
         """Return a queue of all candidates, also of those that are not worth another measurement."""
         posterior, none = cast(Surface, cast(QueriedEngine, model.engine).surface()), np.empty(0, dtype=np.int64)
-        queue = Queue(self._pool, posterior, model.regularization, self.passes, none, True, query.salt)
-        numbers = self._numbers(model, query.pending)
-        queue.add(numbers, self._pool.encode(np.array(numbers, dtype=np.float64)[:, None]))
+        pool = self._pool.at(query.fixed)
+        queue = Queue(pool, posterior, model.regularization, self.passes, none, True, query.salt)
+        queue.add(_numbers(pool, model, query.pending), model.domain.coordinates(list(query.pending)))
         return queue
 
     def _brought_up_to_date(self, model: Model, query: Query) -> Queue:
         """Return the queue of the present observations and pending points, for a choice that will be measured."""
-        posterior = cast(QueriedEngine, model.engine).surface()
+        posterior, pool = cast(QueriedEngine, model.engine).surface(), self._pool.at(query.fixed)
         failed = query.excluded
         asked = query.pending[: len(query.pending) - len(failed)] if failed else query.pending
-        pending = self._numbers(model, [*failed, *asked])
+        points = [*failed, *asked]
+        pending = _numbers(pool, model, points)
         queue, new = self._queue, None
         if queue is not None and queue.posterior is posterior and queue.available is query.available:
-            new = queue.extends(pending)
+            new = queue.extends(pending) if queue.pool == pool else None
         if queue is None or new is None:
-            settled, given = np.array(self._settled(model, asked), dtype=np.int64), cast(Surface, posterior)
-            parts = self._pool, given, model.regularization, self.passes, settled, self._repeats, query.salt
-            measured = np.sort(np.array(self._settled(model, []), dtype=np.int64))  # whatever is pending
+            settled, given = np.array(self._settled(pool, model, asked), dtype=np.int64), cast(Surface, posterior)
+            parts = pool, given, model.regularization, self.passes, settled, self._repeats, query.salt
+            measured = np.sort(np.array(self._settled(pool, model, []), dtype=np.int64))  # whatever is pending
             chunks = None if query.chunks is None else query.chunks(given, measured, self.passes)
             queue = Queue(*parts, query.batch, query.available, chunks)
             self._queue, new = queue, pending
         if new:
-            queue.add(new, self._pool.encode(np.array(new, dtype=np.float64)[:, None]))
-        queue.take(self._numbers(model, failed))
+            queue.add(new, model.domain.coordinates(points[len(points) - len(new) :]))
+        queue.take(_numbers(pool, model, failed))
         return queue
 
-    def _settled(self, model: Model, asked: Sequence[int]) -> list[int]:
+    def _settled(self, pool: PoolInContext, model: Model, asked: Sequence[int]) -> list[int]:
         """Return the numbers in the pool of the candidates that were measured and are not to be measured again."""
-        return self._numbers(model, model.settled(asked) if self._repeats else np.flatnonzero(model.queried))
+        return _numbers(pool, model, model.settled(asked) if self._repeats else np.flatnonzero(model.queried))
 
     def choice_of_path(self, model: Model, query: Query, rounds: range, paths: MakePaths, improvement: bool) -> Floats:
-        """Return the point (1,) that the first of some rounds chooses by its sample path (`posteriors/pool/draws.py`).
+        """Return the point (1 + c,) that the first of some rounds chooses by its sample path.
+
+        How it is found is in `posteriors/pool/draws.py`.
 
         Parameters
         ----------
@@ -141,12 +144,12 @@ class PoolSearch(Candidates):
             Whether the probability of improvement over the largest value of the path decides, not the path itself.
         """
         engine = cast(BoxEngine, model.engine)
-        posterior = engine.surface()
+        posterior, pool = engine.surface(), self._pool.at(query.fixed)
         held = self._choices
         same = held and held[0].posterior is posterior and held[-1].available is query.available
-        if not (same and rounds[0] in held[0].rounds):
+        if not (same and held[0].pool == pool and rounds[0] in held[0].rounds):
             noise = engine.noise_variances
-            given = self._pool, posterior, self.passes, query.salt, rounds
+            given = pool, posterior, self.passes, query.salt, rounds
             drawn = Choices(
                 *given, lambda some: paths(posterior, noise, some), None if improvement else query.available
             )
@@ -154,9 +157,9 @@ class PoolSearch(Candidates):
             if improvement:
                 self._choices.append(Choices(*given, drawn.highest, query.available))
         asked = query.pending[: len(query.pending) - len(query.excluded)]
-        taken = {*self._settled(model, asked), *self._numbers(model, query.excluded)}
+        taken = {*self._settled(pool, model, asked), *_numbers(pool, model, query.excluded)}
         if not self._repeats:
-            taken.update(self._numbers(model, asked))
+            taken.update(_numbers(pool, model, asked))
         try:
             number, _ = self._choices[-1].choose(rounds[0], taken)
         except BaseException:
@@ -164,11 +167,7 @@ class PoolSearch(Candidates):
             raise
         if number < 0:
             raise NoCandidateLeft(f"ask: {self._pool.all_taken}")
-        return np.array([float(number)])
-
-    def _numbers(self, model: Model, points: Sequence[int] | Indices) -> list[int]:
-        """Return the numbers in the pool of numbered points."""
-        return cast(list[int], model.domain.points(list(points))[:, 0].astype(np.int64).tolist())
+        return pool.point(number)
 
     def _among(self, model: Model, index: Acquisition, query: Query, numbers: Indices) -> tuple[int, float]:
         """Return the numbered point of largest index among some (k,), and that index."""
@@ -183,6 +182,13 @@ class PoolSearch(Candidates):
         means = np.array([known[number] for number in numbers.tolist()])
         position, value = choose(index(means, np.zeros(len(means))), query.salt, None, numbers)
         return int(numbers[position]), value
+
+
+def _numbers(pool: PoolInContext, model: Model, points: Sequence[int] | Indices) -> list[int]:
+    """Return the numbers in the pool of numbered points; those in other contexts get numbers below 0, each its own."""
+    own = np.array(points, dtype=np.int64)
+    found = pool.numbers(model.domain.points(own))
+    return cast(list[int], np.where(found < 0, -1 - own, found).tolist())
 
 
 class PoolModel(LazyModel):

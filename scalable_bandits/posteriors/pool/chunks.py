@@ -15,8 +15,8 @@ from scalable_bandits.posteriors.blas import one_thread
 from scalable_bandits.posteriors.box.surface import Surface
 from scalable_bandits.posteriors.placement import Executor
 from scalable_bandits.posteriors.pool.pending_given import PendingGiven
-from scalable_bandits.spaces import Indices, Mask, Pool
-from scalable_bandits.spaces.pool import Available, StoredRows, coordinates_of, mask_of
+from scalable_bandits.spaces import Indices, Mask
+from scalable_bandits.spaces.pool import Available, PoolInContext, StoredRows, coordinates_of, mask_of
 
 Scored = TypeVar("Scored")
 BLOCK_BYTES = 2**24  # memory of the covariances of the candidates that are scored together
@@ -82,7 +82,7 @@ class GrowingIndex(Protocol):
 class Question(NamedTuple):
     """What is asked of every chunk."""
 
-    pool: Pool
+    pool: PoolInContext
     posterior: Surface  # given the observations
     given: PendingGiven | None  # effect of pending points; None without any
     acquisition: GrowingIndex
@@ -98,7 +98,7 @@ class BestOfChunk(NamedTuple):
     numbers: Indices  # (k,)
     mean: Floats  # (k,)
     variance: Floats  # (k,)
-    rows: Floats  # (k, D) coordinates
+    rows: Floats  # (k, D + c) coordinates
     rest: float  # largest index of the others; -inf if there are none
     rest_std: float  # largest standard deviation of the others
     rest_hash: int  # smallest hash of those of the others that are tied for the largest index
@@ -153,7 +153,7 @@ def best_of(question: Question, numbers: Indices, raw: StoredRows, allowed: Mask
     return BestOfChunk(numbers[kept], mean[kept], variance[kept], rows, rest, rest_std, smallest)
 
 
-def allowed_in(pool: Pool, chunk: int, taken: Indices, available: Available | None) -> Mask:
+def allowed_in(pool: PoolInContext, chunk: int, taken: Indices, available: Available | None) -> Mask:
     """Return the mask (n,) of a chunk's candidates that are available, but for those taken (k,), in ascending order."""
     start, stop = pool.bounds(chunk)
     allowed = np.ones(stop - start, dtype=np.bool_)

@@ -27,8 +27,8 @@ from scalable_bandits.posteriors.pool.chunks import Passes, allowed_in
 from scalable_bandits.posteriors.pool.features import UnitFeatures
 from scalable_bandits.posteriors.regression import covariances
 from scalable_bandits.randomness import generator
-from scalable_bandits.spaces import Indices, Pool
-from scalable_bandits.spaces.pool import Available, coordinates_of
+from scalable_bandits.spaces import Indices
+from scalable_bandits.spaces.pool import Available, PoolInContext, coordinates_of
 
 AT_ONCE = 1024  # draws of a pass
 HELD = 2**23  # values of all draws and chunks that are returned by a pass
@@ -65,7 +65,7 @@ class Levels(NamedTuple):
 class DrawsQuestion(NamedTuple):
     """What is asked of every chunk."""
 
-    pool: Pool
+    pool: PoolInContext
     posterior: Surface
     scores: Paths | Levels
     taken: Indices  # numbers of candidates that are left out, ascending
@@ -135,7 +135,7 @@ class Choices:
     Parameters
     ----------
     pool
-        Pool of the candidates.
+        Candidates, in the context of the rounds.
     posterior
         Posterior given the observations.
     passes
@@ -151,6 +151,8 @@ class Choices:
 
     Attributes
     ----------
+    pool : PoolInContext
+        Candidates, in the context of the rounds.
     posterior : Surface
         Posterior from which the paths are drawn.
     rounds : range
@@ -162,12 +164,13 @@ class Choices:
     """
 
     def __init__(
-        self, pool: Pool, posterior: Surface, passes: Passes, salt: int, rounds: range,
+        self, pool: PoolInContext, posterior: Surface, passes: Passes, salt: int, rounds: range,
         scores: Callable[[Indices], Paths | Levels], available: Available | None = None,
     ):  # fmt: skip
-        self.posterior, self.rounds, self.available, self.passes = posterior, rounds, available, 0
-        self._pool, self._passes, self._salt, self._scores = pool, passes, salt, scores
-        self._found: dict[int, tuple[Floats, Indices]] = {}  # values and numbers (r,) of candidates, by round
+        self.pool, self.posterior, self.rounds, self.available, self.passes = pool, posterior, rounds, available, 0
+        self._passes, self._salt, self._scores = passes, salt, scores
+        # By round: values and numbers (r,) of candidates, and the numbers that were left out of them.
+        self._found: dict[int, tuple[Floats, Indices, set[int]]] = {}
 
     def choose(self, number: int, taken: set[int]) -> tuple[int, float]:
         """Return the best candidate of a round that is not taken, and its value; -1 if none is left."""
@@ -183,7 +186,9 @@ class Choices:
     def _best(self, number: int, taken: set[int]) -> tuple[int, float] | None:
         if number not in self._found:
             return None
-        values, numbers = self._found[number]
+        values, numbers, left_out = self._found[number]
+        if not left_out <= taken:  # one of them is no longer taken, and may be the best
+            return None
         for value, candidate in zip(values.tolist(), numbers.tolist(), strict=True):
             if candidate >= 0 and candidate not in taken:
                 return candidate, value
@@ -193,13 +198,13 @@ class Choices:
         """Find the best candidates of a round, and of those after it that have none either."""
         later = range(number, self.rounds.stop)
         rounds = np.array([i for i in later if self._best(i, taken) is None][:AT_ONCE])
-        keep = min(max(HELD // (self._pool.chunks * len(rounds)), LEAST_KEPT), MOST_KEPT)
+        keep = min(max(HELD // (self.pool.chunks * len(rounds)), LEAST_KEPT), MOST_KEPT)
         left_out = np.array(sorted(taken), dtype=np.int64)
         question = DrawsQuestion(
-            self._pool, self.posterior, self._scores(rounds), left_out, keep, self._salt, self.available
+            self.pool, self.posterior, self._scores(rounds), left_out, keep, self._salt, self.available
         )
         best = _none(len(rounds), keep)
-        for found in self._passes.each(largest_of_chunk, question, range(self._pool.chunks)):
+        for found in self._passes.each(largest_of_chunk, question, range(self.pool.chunks)):
             numba_pool.merge_largest(found.values, found.numbers, np.uint64(self._salt), *best)
         self.passes += 1
-        self._found.update((i, (best.values[k], best.numbers[k])) for k, i in enumerate(rounds.tolist()))
+        self._found.update((i, (best.values[k], best.numbers[k], taken)) for k, i in enumerate(rounds.tolist()))

@@ -98,6 +98,6 @@ def largest_of_samples(question: Question, samples: Sequence[Sample]) -> Floats:
         if question.available is not None:
             allowed &= mask_of(question.available, numbers)
         if allowed.any():
-            best = best_of(question, numbers, rows, allowed)
+            best = best_of(question, numbers, question.pool.put_into(rows), allowed)
             found[place] = question.acquisition(best.mean, best.variance)[0]
     return found

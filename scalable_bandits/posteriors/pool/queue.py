@@ -25,8 +25,8 @@ from scalable_bandits.posteriors.box.surface import Surface
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.pool.chunks import BestOfChunk, GrowingIndex, Passes, Question, best_of_chunk
 from scalable_bandits.posteriors.pool.pending_given import PendingGiven
-from scalable_bandits.spaces import Indices, Pool
-from scalable_bandits.spaces.pool import Available
+from scalable_bandits.spaces import Indices
+from scalable_bandits.spaces.pool import Available, PoolInContext
 
 HELD = 2**19  # candidates of all chunks that a queue holds
 LEAST_KEPT, MOST_KEPT = 16, 2048  # candidates of a chunk that it holds
@@ -48,7 +48,7 @@ class Queue:
     Parameters
     ----------
     pool
-        Pool of the candidates.
+        Candidates, in the context of the choices.
     posterior
         Posterior given the observations.
     noise_variance
@@ -75,11 +75,12 @@ class Queue:
     """
 
     def __init__(
-        self, pool: Pool, posterior: Surface, noise_variance: float, passes: Passes, taken: Indices, repeats: bool,
-        salt: int, batch: int = 1, available: Available | None = None, chunks: Indices | None = None,
+        self, pool: PoolInContext, posterior: Surface, noise_variance: float, passes: Passes, taken: Indices,
+        repeats: bool, salt: int, batch: int = 1, available: Available | None = None, chunks: Indices | None = None,
     ):  # fmt: skip
-        self.posterior, self.available, self.pending, self.scored = posterior, available, list[int](), 0
-        self._pool, self._passes, self._repeats, self._salt = pool, passes, repeats, salt
+        self.pool, self.posterior, self.available = pool, posterior, available
+        self.pending, self.scored = list[int](), 0
+        self._passes, self._repeats, self._salt = passes, repeats, salt
         self._taken, self._open = set(taken.tolist()), range(pool.chunks) if chunks is None else chunks.tolist()
         self._given = PendingGiven(posterior, noise_variance)
         self._index: GrowingIndex | None = None  # of the bounds
@@ -101,7 +102,7 @@ class Queue:
         return list(pending[count:]) if list(pending[:count]) == self.pending else None
 
     def add(self, numbers: Sequence[int], points: Floats) -> None:
-        """Add pending candidates, with coordinates (k, D)."""
+        """Add pending candidates, with coordinates (k, D + c); numbers below 0 are those of other contexts."""
         if not len(numbers):
             return
         self._given.add(points, self._row_of(numbers[0]) if len(numbers) == 1 else None)
@@ -128,12 +129,12 @@ class Queue:
     # ---- the largest index
 
     def largest(self, index: GrowingIndex) -> tuple[int, Floats, float]:
-        """Find the candidate of largest index; return its number, its coordinates (D,), and the index.
+        """Find the candidate of largest index; return its number, its coordinates (D + c,), and the index.
 
         The number is -1 if no candidate is left.
         """
         self._turn_to(index)
-        computed, fresh = np.zeros(len(self._bounds), dtype=np.bool_), np.zeros(self._pool.chunks, dtype=np.bool_)
+        computed, fresh = np.zeros(len(self._bounds), dtype=np.bool_), np.zeros(self.pool.chunks, dtype=np.bool_)
         while True:
             best = self._compute(index, computed)
             again = self._unsure(best, computed)
@@ -145,9 +146,9 @@ class Queue:
             computed = np.zeros(len(self._bounds), dtype=np.bool_)
         places = np.flatnonzero(computed & (self._bounds > -np.inf))
         if not len(places):
-            if len(self._open) == self._pool.chunks:
+            if len(self._open) == self.pool.chunks:
                 return -1, np.empty(0), -np.inf
-            self._open, self._index = range(self._pool.chunks), None
+            self._open, self._index = range(self.pool.chunks), None
             return self.largest(index)
         place, value = choose(self._bounds[places], self._salt, None, self._numbers[places])  # (4)
         return int(self._numbers[places[place]]), self._rows[places[place]], value
@@ -198,7 +199,7 @@ class Queue:
         taken = np.array(sorted(self._taken), dtype=np.int64)
         given = self._given if self._given.count and not index.of_mean else None
         keep = self._keep if given is None else min(self._keep, MOST_GIVEN)
-        question = Question(self._pool, self.posterior, given, index, taken, keep, self._salt, self.available)
+        question = Question(self.pool, self.posterior, given, index, taken, keep, self._salt, self.available)
         found: list[BestOfChunk] = self._passes.each(best_of_chunk, question, again.tolist())
         self.scored += len(again)
         others, count = ~np.isin(self._chunks, again), self._given.count
