@@ -12,6 +12,7 @@ import signal
 import tempfile
 import unittest.mock
 import zlib
+from multiprocessing import forkserver
 
 # Before numpy is imported: threads of BLAS and of scikit-learn wait for each other actively, at length where others
 # need the cores.
@@ -29,6 +30,8 @@ import pytest
 
 from scalable_bandits.posteriors.exact import dense
 from scalable_bandits.posteriors.tiled import ordering, tiles
+
+gc.disable()  # until all is collected: what is imported and collected stays, and a third of the time would be theirs
 
 hypothesis.settings.register_profile(
     "repeatable",
@@ -96,9 +99,10 @@ def pytest_collection_modifyitems(items):
         slow = (covering(cases, 2) if several else cases)[:: mark.kwargs.get("slow", 3)]
         for case in rest[max(room - len(chosen), 0) :]:
             case.add_marker(pytest.mark.slow if case in slow else pytest.mark.long)
-    items.sort(
-        key=lambda item: "test_executed_again" not in item.nodeid
-    )  # minutes, for which all would wait at the end
+    # First those of minutes, for which all would wait at the end; then those on the clusters of a session, one after
+    # the other, so that one process alone starts them.
+    clusters = {"client", "standing"}
+    items.sort(key=lambda item: ("test_executed_again" not in item.nodeid, clusters.isdisjoint(item.fixturenames)))
 
 
 def pytest_collection_finish():
@@ -108,6 +112,8 @@ def pytest_collection_finish():
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)  # of Python's 700, 10, 10 a tenth of the tests' time would be collections
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
@@ -135,10 +141,24 @@ def registries():
 @pytest.fixture(scope="session")
 def client():
     """Two worker processes of this machine; one cluster for all tests of a session."""
+    from cases.cluster import forked
+
     from scalable_bandits.execution.clusters import local
 
-    with local(2) as found:
+    with contextlib.ExitStack() as stack:
+        with forked():
+            found = stack.enter_context(local(2))
         yield found
+
+
+@pytest.fixture
+def forked_workers():
+    """Worker processes that a test starts are forked: two seconds less each, where how they start is not the point."""
+    from cases.cluster import forked
+
+    with forked():
+        forkserver.ensure_running()  # before the test counts processes
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -59,10 +59,16 @@ def test_differences_are_named():
 
 LARGE = {  # notebooks that play for minutes, and what makes them small, where it stands
     "1_tuning_a_model": {
+        "undisturbed = sb.minimize(error, SPACE, budget=30, progress=False)": "undisturbed = found",
         "for seed in (1, 2):": "for seed in ():", "for seed in (0, 1, 2):": "for seed in (0,):",
-        "[place] * 3": "[place] * len(runs)",
+        "[place] * 3": "[place] * len(runs)", "error, player, budget=30": "error, player, budget=8",
+        "range(1, 31)": "range(1, len(run.y) + 1)", "budget=40": "budget=32",
+        'parallel=2, on="local:2", progress': "parallel=2, progress",
     },
-    "5_scaling_on_dask": {"horizon=100_000,": "horizon=1_000,", "horizon=1000)": "horizon=100)"},
+    "5_scaling_on_dask": {
+        "horizon=100_000,": "horizon=500,", "horizon=1000)": "horizon=100)",
+        "[100, 400, 900, 3600]": "[36, 100, 225, 900]",
+    },
     "6_reading_a_study": {"replicates=20": "replicates=11"},
 }  # fmt: skip
 

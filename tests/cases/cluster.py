@@ -1,6 +1,7 @@
 """Schedulers and workers started by hand on loopback, and what is played on them."""
 
 import contextlib
+import importlib
 import json
 import os
 import random
@@ -29,26 +30,45 @@ QUIET = {
 }
 
 
+def be(what, arguments, environment, log):
+    """Be what ``dask WHAT`` starts, in a process that was forked off."""
+    with Path(log).open("ab") as file:
+        for descriptor in (1, 2):
+            os.dup2(file.fileno(), descriptor)
+    os.environ.update(environment)
+    dask.config.refresh()
+    importlib.import_module(f"distributed.cli.dask_{what}").main(arguments)
+
+
 class ByHand:
-    """``dask scheduler`` and ``dask worker``, as a user types them."""
+    """``dask scheduler`` and ``dask worker``, as a user types them.
+
+    Their processes are forked from one that has imported everything; those of a worker with options are really started.
+    """
 
     def __init__(self, folder, *options, scheme="tcp"):
         self.folder, self.options, self.scheme = folder, options, scheme
         self.file = folder / "scheduler.json"
         self.environment = {**os.environ, **QUIET, "PYTHONPATH": PYTHONPATH}
-        self.processes = []
+        self.processes, self.ends = [], []
         self.scheduler = self._start(
             "scheduler", "--host", f"{scheme}://127.0.0.1", "--port", "0", "--no-dashboard", "--no-show",
             "--dashboard-address", "127.0.0.1:0",
         )  # fmt: skip
         until(lambda: self.file.exists() and self.file.read_text())  # it is made, then written
 
-    def _start(self, what, *arguments):
-        command = [sys.executable, "-m", f"distributed.cli.dask_{what}", *arguments, *self.options]
-        with (self.folder / f"{what}.log").open("ab") as log:
-            process = subprocess.Popen(
-                [*command, "--scheduler-file", str(self.file)], env=self.environment, stdout=log, stderr=log
-            )
+    def _start(self, what, *arguments, fork=True):
+        words, path = [*arguments, *self.options, "--scheduler-file", str(self.file)], self.folder / f"{what}.log"
+        if fork:
+            with forked():
+                process = get_mp_context().Process(target=be, args=(what, words, self.environment, path))
+                process.start()
+            self.ends.append(process.join)
+        else:
+            with path.open("ab") as log:
+                command = [sys.executable, "-m", f"distributed.cli.dask_{what}", *words]
+                process = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
+            self.ends.append(process.wait)
         self.processes.append(process)
         return process
 
@@ -56,7 +76,7 @@ class ByHand:
         """Start one more worker of one thread, without a nanny: what dies stays dead."""
         return self._start(
             "worker", "--nthreads", "1", "--no-nanny", "--host", f"{self.scheme}://127.0.0.1", "--no-dashboard",
-            *arguments,
+            *arguments, fork=not arguments,
         )  # fmt: skip
 
     @property
@@ -76,8 +96,8 @@ def by_hand(folder, workers=1, *options, scheme="tcp"):
     finally:
         for process in cluster.processes:
             process.kill()
-        for process in cluster.processes:
-            process.wait()
+        for end in cluster.ends:
+            end()
 
 
 def running(pid):

@@ -4,6 +4,9 @@ import sys
 import time
 from pathlib import Path
 
+import dask
+from distributed.utils import get_mp_context
+
 import scalable_bandits as sb
 
 SPACE = {
@@ -35,5 +38,8 @@ def play(store, log, parallel, on, budget, seconds=SECONDS):
 
 if __name__ == "__main__":
     place, written, number, where, count = sys.argv[1:]
+    if where != "here":  # workers are forked, also in the place of those that die
+        dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
+        get_mp_context().set_forkserver_preload(["distributed", "scalable_bandits.runs.simulate"])
     found = play(place, written, int(number) or None, None if where == "here" else where, int(count))
     print(len(found), len(found.failed), found.interrupted, flush=True)

@@ -334,17 +334,17 @@ class TestEnded:
 
     @pytest.mark.slow
     def test_on_worker_processes(self, folder: Path) -> None:
-        """In Python, with workers: their programs end with the run too."""
+        """In Python, with a worker: its program ends with the run too."""
         write_script(folder, SCRIPT.format(pause="echo $$ >> pids; sleep 300"))
         Path("search.py").write_text(
             "import scalable_bandits as sb\n"
             "if __name__ == '__main__':\n"
             "    space = sb.SearchSpace.from_toml('space.toml')\n"
-            f"    found = sb.minimize(sb.Command({LINE!r}), space, 20, on='local:2')\n"
+            f"    found = sb.minimize(sb.Command({LINE!r}), space, 20, on='local:1')\n"
             "    print(found.interrupted)\n"
         )
         process = subprocess.Popen([sys.executable, "search.py"], stdout=subprocess.PIPE, text=True)
-        until(lambda: (folder / "pids").exists() and len((folder / "pids").read_text().split()) == 2)
+        until(lambda: (folder / "pids").exists() and len((folder / "pids").read_text().split()) == 1)
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=60)[0] == "True\n"
         until(lambda: not any(alive(int(pid)) for pid in (folder / "pids").read_text().split()))

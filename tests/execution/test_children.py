@@ -13,7 +13,6 @@ from cases.paths import PYTHONPATH
 SCRIPT = """
 import multiprocessing, os, sys, time
 from concurrent.futures import ProcessPoolExecutor
-import scalable_bandits as sb
 
 def put(queue):
     queue.put(1.5)
@@ -32,8 +31,9 @@ def endless(x):
         time.sleep(1)
 
 if __name__ == "__main__":
+    import scalable_bandits as sb  # not again in each of the processes that import this script
     function, parallel = globals()[sys.argv[1]], int(sys.argv[2])
-    found = sb.minimize(function, sb.Box([[0, 1]]), parallel, parallel=parallel, on="local:2", progress=False)
+    found = sb.minimize(function, sb.Box([[0, 1]]), parallel, parallel=parallel, on=f"local:{parallel}", progress=False)
     print(found.y.tolist(), found.failed)
 """
 pytestmark = pytest.mark.slow

@@ -134,6 +134,7 @@ class TestValues:
                     assert len(client.nthreads()) == 1
 
     @pytest.mark.slow
+    @pytest.mark.usefixtures("forked_workers")
     @pytest.mark.parametrize("processes", [False, True])
     def test_an_adaptive_cluster(self, processes):
         """It starts a worker when asked, and ends it when there is nothing to do."""
@@ -204,19 +205,20 @@ class TestValues:
         environment = dict(os.environ)
         me = psutil.Process()
         before = {p.pid for p in me.children(recursive=True)}, listening([me])
-        with connect("local:2") as client:
+        with connect("local:1") as client:
             added = [p for p in me.children(recursive=True) if p.pid not in before[0]]
             found = listening([me, *added]) - before[1]
             assert len(found) >= 3
             assert {address for address, _ in found} <= {"127.0.0.1", "::1"}
             assert set(client.run(lambda: os.environ.get(clusters.TRIM)).values()) == {os.environ.get(clusters.TRIM)}
             assert set(client.nthreads().values()) == {1}
-            for _ in range(2):
+            for restart in (True, False):
                 for limits in client.run(lambda: [os.environ.get(name) for name in clusters.THREADS]).values():
                     assert limits == ["1"] * 4
                 assert dict(os.environ) == environment
                 until(lambda: not inherited().keys() & {*clusters.THREADS})  # workers that start inherit them
-                client.restart()
+                if restart:
+                    client.restart()
             added += [p for p in me.children(recursive=True) if p.pid not in before[0]]
         workers = [p for p in added if "resource_tracker" not in "".join(cmdline(p))]
         assert len(workers) < len(added) or workers
@@ -320,6 +322,7 @@ class TestTLS:
                 pass
 
     @pytest.mark.slow
+    @pytest.mark.usefixtures("forked_workers")
     def test_encrypted_local_cluster(self, tmp_path):
         pytest.importorskip("cryptography", reason="cryptography is not installed")
         recipe = tmp_path / "recipe.yaml"

@@ -43,7 +43,7 @@ def held(client):
 
 
 @pytest.fixture
-def quiet_cluster():
+def quiet_cluster(forked_workers):
     """Cluster of two workers, for one test."""
     with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0") as cluster:
         yield cluster
@@ -55,7 +55,7 @@ def client_of(cluster):
 
 ENDS = {
     "close": lambda held: held["policy"].close(),
-    "delete": lambda held: held.pop("policy", None),
+    "delete": lambda held: (held.pop("policy", None), gc.collect()),
     "client": lambda held: held["client"].close(),
 }
 
@@ -145,6 +145,7 @@ def test_idle_timeout():
             y = float(environment.evaluate(x[None])[0])
             policy.tell(x, y)
             here.tell(x, y)
+            time.sleep(0.05)
 
 
 @pytest.mark.slow
@@ -163,6 +164,7 @@ def test_adaptive():
         while time.monotonic() < stop:
             sb.simulate(policy, function(), 1)
             assert workers <= set(client.nthreads())
+            time.sleep(0.05)
         policy.close()
         del policy
         until(lambda: not client.nthreads())

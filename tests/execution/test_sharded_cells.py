@@ -108,7 +108,7 @@ class TestInProcess:
         assert len(watched.asked) > 20
 
     @pytest.mark.parametrize("space", SPACES)
-    @pytest.mark.sampled(4)
+    @pytest.mark.sampled(5)
     def test_threads(self, space):
         """Cells in shards, of which two are computed at the same time."""
         assert play(policy_of(space, "threads:2"), rounds=HORIZON.get(space, 60)) == alone(space)

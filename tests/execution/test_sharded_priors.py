@@ -164,6 +164,7 @@ class TestDeaths:
         assert {homes.count(home) for home in homes} == {8 // len(four.nthreads())}
 
     @pytest.mark.slow
+    @pytest.mark.usefixtures("forked_workers")
     def test_the_scheduler_is_gone(self):
         """ClusterError is raised, and earlier observations are kept."""
         with local(1) as client:
@@ -260,6 +261,7 @@ class TestAcrossExecutions:
         assert found.count(found[0]) == 3
 
     @pytest.mark.slow
+    @pytest.mark.usefixtures("forked_workers")
     def test_a_copy_without_a_scheduler(self):
         with local(1) as found:
             client = Client(found.scheduler.address, set_as_default=False)
@@ -269,6 +271,7 @@ class TestAcrossExecutions:
                 pickle.dumps(policy)
 
     @pytest.mark.slow
+    @pytest.mark.usefixtures("forked_workers")
     @pytest.mark.parametrize("in_files", [True, False])
     def test_a_copy_of_a_client_with_certificates(self, in_files, tmp_path):
         """A pickle has the names of the files, and no private key; a copy in this process needs no files."""
@@ -399,6 +402,7 @@ def actors(dask_worker):
 
 class TestEnds:
     @pytest.mark.slow
+    @pytest.mark.usefixtures("forked_workers")
     def test_own_cluster(self):
         """The cluster ends by `close`, by `with`, and with the policy, and starts again when needed."""
         me = psutil.Process()

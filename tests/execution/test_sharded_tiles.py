@@ -91,10 +91,10 @@ class TestOnWorkers:
     @pytest.mark.parametrize("seed", range(2))
     @pytest.mark.sampled(2)
     def test_deaths(self, seed, four):
-        """Twenty kills in all; the tiles of the dead are made again elsewhere."""
-        killer = Killer(four, seed, HORIZON, kills=10)
+        """Ten kills in all; the tiles of the dead are made again elsewhere."""
+        killer = Killer(four, seed, HORIZON)
         assert play(policy_of("IGPUCB", four), killer) == alone("IGPUCB")
-        assert len(killer.ended()) == 10
+        assert len(killer.ended()) == 5
 
     @pytest.mark.slow
     def test_messages(self, four, messages):
@@ -184,6 +184,7 @@ class TestInProcess:
 
     @pytest.mark.usefixtures("small_tiles")
     @pytest.mark.parametrize("lost", [1, 2, 3])
+    @pytest.mark.sampled(3)
     def test_lost_shards(self, lost, tiles_a_shard, tile_sizes, rebuilds):
         """Made again after some rounds, in which windows were full and rows rebuilt; also after a restored state."""
         tiles_a_shard(4)

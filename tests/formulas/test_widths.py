@@ -152,6 +152,7 @@ def test_whitehouse_with_a_linear_kernel_is_oful(regularization):
     np.testing.assert_allclose(mean + policy.width * std, index, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_it_covers_linear_functions():
     """All arms and rounds of 200 draws: failures at most delta, with three standard errors' room for chance.
 

@@ -146,16 +146,16 @@ def test_rounds_of_a_recording(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_rounds_of_a_study(tmp_path: Path, suffix: str) -> None:
+def test_rounds_of_a_study(tmp_path: Path) -> None:
     """The long table of its dataset."""
     study = sb.Study.load("zhou2021-abrupt")
     study.run(replicates=2, horizon=20, store=tmp_path / "study")
     expected = sb.Study.open(tmp_path / "study")
-    assert sb.export(tmp_path / "study", tmp_path / f"long{suffix}") == expected["regret"].size
-    table = read(tmp_path / f"long{suffix}").set_index(["case", "policy", "replicate", "round"])
-    for name in ("regret", "candidate", "width"):
-        np.testing.assert_array_equal(table[name].to_xarray().reindex_like(expected[name]), expected[name])
+    for suffix in (".csv", ".parquet"):
+        assert sb.export(tmp_path / "study", tmp_path / f"long{suffix}") == expected["regret"].size
+        table = read(tmp_path / f"long{suffix}").set_index(["case", "policy", "replicate", "round"])
+        for name in ("regret", "candidate", "width"):
+            np.testing.assert_array_equal(table[name].to_xarray().reindex_like(expected[name]), expected[name])
 
 
 # ---- Optuna
@@ -171,6 +171,7 @@ def text_of(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("journal", [False, True])
+@pytest.mark.sampled(2)
 def test_a_study_of_optuna(found: sb.TuningResult, tmp_path: Path, journal: bool) -> None:
     """A trial for each evaluation, once, however often it is exported."""
     to = tmp_path / "runs.log" if journal else f"sqlite:///{tmp_path}/runs.db"

@@ -138,6 +138,7 @@ def test_parameters_of_some_trials_have_a_policy_of_their_own():
 
 
 @pytest.mark.parametrize(("directions", "kind"), [(TWO, sb.GPEHVI), (TWO[::-1], sb.GPEHVI), (THREE, sb.HypervolumeUCB)])
+@pytest.mark.sampled(3)
 def test_the_policy_has_the_best_trials(directions, kind):
     study = played(BanditSampler(seed=1), 25, directions)
     policy = study.sampler.current_policy(study)
@@ -150,6 +151,7 @@ def test_the_policy_has_the_best_trials(directions, kind):
 
 
 @pytest.mark.parametrize("own", [False, pytest.param(True, marks=CONSTRAINED)])
+@pytest.mark.sampled(2, first="False")
 def test_constraints_beside(own):
     """As other samplers have them, or set by the objective; that of x + y >= 1.5 cuts off one end of the front."""
 
@@ -173,11 +175,11 @@ def test_constraints_beside(own):
 
 
 @pytest.mark.parametrize(
-    ("directions", "worst"), [(TWO, [1.0, 5.0]), pytest.param(THREE, [1.0, 5.0, 1.0], marks=pytest.mark.slow)]
+    ("directions", "worst"), [(TWO, [1.0, 5.0]), pytest.param(THREE, [1.0, 5.0, 1.0], marks=pytest.mark.long)]
 )
 def test_more_of_the_front_than_random_search(directions, worst):
-    """Hypervolume beyond a point, for each of five seeds."""
-    for seed in range(5):
+    """Hypervolume beyond a point, for each of two seeds."""
+    for seed in range(2):
         volumes = []
         for sampler in (BanditSampler(seed=seed), optuna.samplers.RandomSampler(seed)):
             best = played(sampler, 25, directions).best_trials
@@ -189,7 +191,8 @@ def test_more_of_the_front_than_random_search(directions, worst):
 # ---- the same storage, the same trials
 
 
-@pytest.mark.parametrize("directions", [TWO, pytest.param(THREE, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("directions", [TWO, THREE])
 def test_a_new_sampler_goes_on_like_the_old_one(directions):
     kept = played(BanditSampler(seed=5, constraints_func=cost), 16, directions)
     made = optuna.create_study(directions=directions)

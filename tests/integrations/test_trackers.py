@@ -234,7 +234,10 @@ def records(data: bytes) -> Iterator[Any]:
             yield record
 
 
-@pytest.fixture(params=[MLflow, Wandb, TensorBoard])
+KINDS = (MLflow, Wandb, TensorBoard)
+
+
+@pytest.fixture(params=KINDS)
 def tracker(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     return request.param(tmp_path)
 
@@ -315,21 +318,25 @@ def kill(run):
     if run.number == 5:
         os.kill(os.getpid(), signal.SIGKILL)
 
-tracker = getattr(tests, sys.argv[2])(Path(sys.argv[3]))
-sb.minimize(tests.loss, tests.SPACE, 9, store=sys.argv[3] + "/run", callbacks=[kill, tracker.callback()])
+callbacks = [kind(Path(sys.argv[2]) / kind.__name__).callback() for kind in tests.KINDS]
+sb.minimize(tests.loss, tests.SPACE, 9, store=sys.argv[2] + "/run", callbacks=[kill, *callbacks])
 """
 
 
 @pytest.mark.slow
-def test_a_process_that_is_killed(tracker: Any, tmp_path: Path) -> None:
-    """Its last evaluation was stored and not logged; the next process logs it."""
+def test_a_process_that_is_killed(tmp_path: Path) -> None:
+    """Its last evaluation was stored and not logged; the next process logs it. To all trackers at once."""
     tests = str(Path(__file__).parents[1])
-    command = [sys.executable, "-c", KILLED, tests, type(tracker).__name__, str(tmp_path)]
+    for kind in KINDS:
+        (tmp_path / kind.__name__).mkdir()
+    command = [sys.executable, "-c", KILLED, tests, str(tmp_path)]
     alone = {name: value for name, value in os.environ.items() if name != "WANDB_SERVICE"}  # not this process' service
     done = subprocess.run(command, capture_output=True, text=True, env=alone)
     assert done.returncode == -signal.SIGKILL, done.stderr
-    found = sb.minimize(loss, SPACE, 9, store=tmp_path / "run", callbacks=tracker.callback())
-    check(tracker.logged(), found)
+    trackers = [kind(tmp_path / kind.__name__) for kind in KINDS]
+    found = sb.minimize(loss, SPACE, 9, store=tmp_path / "run", callbacks=[each.callback() for each in trackers])
+    for each in trackers:
+        check(each.logged(), found)
 
 
 @pytest.mark.slow

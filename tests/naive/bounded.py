@@ -32,8 +32,8 @@ class Output:
 
     def bounds(self, pending=()):
         """Lower and upper bounds, two lists."""
-        pairs = list(zip(*self.moments(pending), strict=True))
-        return [m - self.width * s for m, s in pairs], [m + self.width * s for m, s in pairs]
+        pairs, width = list(zip(*self.moments(pending), strict=True)), self.width
+        return [m - width * s for m, s in pairs], [m + width * s for m, s in pairs]
 
 
 class Bounded:

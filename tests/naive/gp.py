@@ -77,7 +77,7 @@ class GP:
             numbers, residuals, gram, noise = self._system()
             cross = matrix(self.kernel, self.points[numbers], X)
             mean = mean + cross.T @ np.linalg.solve(gram + np.diag(noise), residuals)
-            variance = variance - np.diag(cross.T @ np.linalg.solve(gram + np.diag(noise), cross))
+            variance = variance - np.einsum("ij,ij->j", cross, np.linalg.solve(gram + np.diag(noise), cross))
         return mean, np.sqrt(variance)
 
     def information_gain(self):

@@ -1,5 +1,7 @@
 """Kernels as functions of two points; makers take the parameters and return k(x, z).
 
+Most also take arrays as coordinates, those of many points at a time.
+
 Source: Rasmussen & Williams 2006, chapter 4.
 """
 
@@ -13,17 +15,21 @@ def _scale(lengthscale, k):
     return lengthscale[k] if isinstance(lengthscale, (tuple, list)) else lengthscale
 
 
+def _exp(a):
+    return np.exp(a) if isinstance(a, np.ndarray) else math.exp(a)  # of a number several times as fast
+
+
 def distance(x, z, lengthscale):
     """|(x - z) / lengthscale|."""
     total = 0.0
     for k in range(len(x)):
         total += ((x[k] - z[k]) / _scale(lengthscale, k)) ** 2
-    return math.sqrt(total)
+    return np.sqrt(total) if isinstance(total, np.ndarray) else math.sqrt(total)
 
 
 def rbf(lengthscale=1.0):
     """exp(-r^2 / 2)."""
-    return lambda x, z: math.exp(-(distance(x, z, lengthscale) ** 2) / 2)
+    return lambda x, z: _exp(-(distance(x, z, lengthscale) ** 2) / 2)
 
 
 def log_bessel(nu, a):
@@ -56,7 +62,7 @@ def matern(lengthscale=1.0, nu=1.5):
 
 def matern12(lengthscale=1.0):
     """exp(-r)."""
-    return lambda x, z: math.exp(-distance(x, z, lengthscale))
+    return lambda x, z: _exp(-distance(x, z, lengthscale))
 
 
 def matern32(lengthscale=1.0):
@@ -64,7 +70,7 @@ def matern32(lengthscale=1.0):
 
     def k(x, z):
         r = distance(x, z, lengthscale)
-        return (1 + math.sqrt(3) * r) * math.exp(-math.sqrt(3) * r)
+        return (1 + math.sqrt(3) * r) * _exp(-math.sqrt(3) * r)
 
     return k
 
@@ -74,7 +80,7 @@ def matern52(lengthscale=1.0):
 
     def k(x, z):
         r = distance(x, z, lengthscale)
-        return (1 + math.sqrt(5) * r + 5 * r**2 / 3) * math.exp(-math.sqrt(5) * r)
+        return (1 + math.sqrt(5) * r + 5 * r**2 / 3) * _exp(-math.sqrt(5) * r)
 
     return k
 
@@ -90,8 +96,8 @@ def periodic(lengthscale=1.0, period=1.0):
     def k(x, z):
         total = 0.0
         for i in range(len(x)):
-            total += (math.sin(math.pi * (x[i] - z[i]) / period) / _scale(lengthscale, i)) ** 2
-        return math.exp(-2 * total)
+            total += (np.sin(math.pi * (x[i] - z[i]) / period) / _scale(lengthscale, i)) ** 2
+        return _exp(-2 * total)
 
     return k
 
@@ -129,7 +135,7 @@ def spherical(bounds, lengthscale=1.0, radius=1.0, bias=1.0):
 
 def covariance(table):
     """table[i, j] at arm numbers i and j."""
-    return lambda x, z: float(table[int(x[0]), int(z[0])])
+    return lambda x, z: table[np.intp(x[0]), np.intp(z[0])]
 
 
 def total(*kernels):
@@ -139,7 +145,7 @@ def total(*kernels):
 
 def hamming(lengthscale=1.0):
     """exp(-sum over k of [x_k != z_k] / lengthscale_k)."""
-    return lambda x, z: math.exp(-sum((x[i] != z[i]) / _scale(lengthscale, i) for i in range(len(x))))
+    return lambda x, z: _exp(-sum((x[i] != z[i]) / _scale(lengthscale, i) for i in range(len(x))))
 
 
 def tanimoto(bits=32):
@@ -181,13 +187,15 @@ def scaled(factor, kernel):
 
 
 def matrix(kernel, X, Z=None):
-    """K(X, Z), (n, m), pair by pair; half of them where Z is X."""
-    X = [tuple(row) for row in np.asarray(X, dtype=float).tolist()]
-    if Z is not None:
-        Z = [tuple(row) for row in np.asarray(Z, dtype=float).tolist()]
-        return np.array([[kernel(x, z) for z in Z] for x in X]).reshape(len(X), len(Z))
-    out = np.empty((len(X), len(X)))
-    for i in range(len(X)):
-        for j in range(i + 1):
-            out[i, j] = out[j, i] = kernel(X[i], X[j])
-    return out
+    """K(X, Z), (n, m): of all pairs at once if the kernel takes arrays of coordinates, otherwise pair by pair."""
+    X = np.asarray(X, dtype=float)
+    Z = X if Z is None else np.asarray(Z, dtype=float)
+    rows, others = ([tuple(row) for row in each.tolist()] for each in (X, Z))
+    if len(X) * len(Z) > 1:
+        try:
+            found = kernel(tuple(X.T[:, :, None]), tuple(Z.T[:, None, :]))
+        except (TypeError, ValueError):  # it compares or converts its coordinates
+            found = None
+        if np.shape(found) == (len(X), len(Z)):
+            return found
+    return np.array([[kernel(x, z) for z in others] for x in rows]).reshape(len(X), len(Z))

@@ -37,8 +37,9 @@ class SafeOpt:
         """Lower and upper confidence bounds of all points, two lists."""
         mean, variance = gp.mean_variance()
         std = [sqrt(max(v, 0.0)) for v in variance]
-        lower = [m - self.width * s for m, s in zip(mean, std, strict=True)]
-        return lower, [m + self.width * s for m, s in zip(mean, std, strict=True)]
+        width = self.width  # for all points the same, and long to compute
+        lower = [m - width * s for m, s in zip(mean, std, strict=True)]
+        return lower, [m + width * s for m, s in zip(mean, std, strict=True)]
 
     def distance(self, i, j):
         return dist(self.gp.points[i], self.gp.points[j])
@@ -78,7 +79,7 @@ class SafeOpt:
 
     def expanders(self, among, pending=()):
         """Those for which the optimistic value would certify a point outside."""
-        gp = self.given(pending)
+        gp, width = self.given(pending), self.width
         _, upper = self.ends(gp)
         found = set()
         for i in among:
@@ -90,9 +91,7 @@ class SafeOpt:
                 after = GP(gp.kernel, gp.points, gp.prior_mean, gp.gram)
                 after.observations = [*gp.observations, (i, upper[i], self.regularization)]
                 mean, variance = after.mean_variance()
-                enlarges = any(
-                    mean[j] - self.width * sqrt(max(variance[j], 0.0)) >= self.threshold for j in self.outside()
-                )
+                enlarges = any(mean[j] - width * sqrt(max(variance[j], 0.0)) >= self.threshold for j in self.outside())
             if enlarges:
                 found.add(i)
         return found

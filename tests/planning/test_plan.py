@@ -153,6 +153,7 @@ FEW = {"workers": {"axis": "workers"}, "candidates": 400}  # of the named study'
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forked_workers")
 def test_a_policy_with_shards_on_workers(quick: None) -> None:
     """Eight priors, asked once a round; the plan for one worker is what the pilot took."""
     study = Study.from_dict(Study.load("scalability-workers").to_dict() | {"parameters": FEW})
@@ -220,6 +221,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forked_workers")
 def test_of_a_study(quick: None, client: Client) -> None:
     """A row for each policy in each case, at its horizon; short pilots do not play the whole."""
     found = plan(Study.from_dict(tables()), (1, 2), seconds=0.02, on=client)
@@ -281,6 +283,7 @@ def test_refusals(options: dict[str, Any], message: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forked_workers")
 def test_command(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """The tables and the record of one plan, which takes the same time whatever is printed."""
     words = ["plan", "scalability-horizon", "--horizon", "1000", "--seconds", "0.05", "--workers", "1,2,2000"]

@@ -120,7 +120,7 @@ every_kind = pytest.mark.parametrize("kind", [sb.CONFIG, sb.CKB])
 
 
 @every_kind
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("minimize", [False, True])
 @pytest.mark.parametrize(
     ("space", "limits"), [(LINE, LIMITS), (LINE, ONE), (SQUARE, LIMITS), (SQUARE, {"yield": LIMITS["yield"]})]

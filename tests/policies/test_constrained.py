@@ -1,6 +1,7 @@
 """`ConstrainedGPEI`: the choice, the recommendation, and what is told, beside an oracle."""
 
 import copy
+import functools
 import math
 import pickle
 import re
@@ -36,6 +37,23 @@ def play(policy, rounds, function=measured):
         policy.tell(x, function(x))
         xs.append(x)
     return np.array(xs)
+
+
+@functools.cache
+def _histories():
+    """Policies after some rounds, by their number, with their points: one run, which the tests share."""
+    policy, xs, found = make(), [], {}
+    for count in range(1, 21):
+        xs.extend(play(policy, 1))
+        if count in (12, 13, 20):
+            found[count] = copy.deepcopy(policy), np.array(xs)
+    return found
+
+
+def played(rounds):
+    """A policy for the grid after some rounds, and its points."""
+    policy, xs = _histories()[rounds]
+    return copy.deepcopy(policy), xs
 
 
 # ---- the index
@@ -198,8 +216,7 @@ def test_named_spaces_with_conditions():
 
 
 def test_recommends_the_best_that_keeps_its_limits():
-    policy = make()
-    xs = play(policy, 20)
+    policy, xs = played(20)
     rows = [measured(x) for x in xs]
     kept = [i for i, row in enumerate(rows) if row["cost"] <= 1.1 and row["yield"] >= 0.2]
     best = min(kept, key=lambda i: rows[i]["loss"])
@@ -236,8 +253,7 @@ def test_noise_makes_it_careful():
 
 
 def test_feasibility_at_other_points():
-    policy = make()
-    play(policy, 20)
+    policy, _ = played(20)
     found = policy.feasibility([[0.1, 0.3], [1.0, 2.0]])
     assert found[0] > 0.9
     assert found[1] < 0.01
@@ -266,8 +282,7 @@ def test_a_value_that_was_not_measured():
 
 
 def test_several_at_once_in_any_order():
-    policy, twin = make(), make()
-    xs = play(policy, 12)
+    (policy, xs), twin = played(12), make()
     twin.tell(xs, [measured(x) for x in xs])
     np.testing.assert_array_equal(policy.ask(3), twin.ask(3))
     points = policy.pending
@@ -350,8 +365,7 @@ def test_failures_are_avoided():
 
 
 def test_copies_and_states_go_on_alike():
-    policy = make()
-    play(policy, 13)
+    policy, _ = played(13)
     restored = sb.policies.Policy.from_dict(policy.to_dict())
     restored.restore(copy.deepcopy(policy.state()))
     copies = [copy.deepcopy(policy), pickle.loads(pickle.dumps(policy)), restored]

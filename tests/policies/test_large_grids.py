@@ -32,7 +32,7 @@ def value(x):
 
 @pytest.mark.parametrize("space", LARGE)
 @pytest.mark.parametrize("name", POLICIES)
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 def test_points_of_the_grid_are_played(name, space):
     """With others pending, after a failure, told what was not asked for; a restored policy goes on alike."""
     grid = LARGE[space]
@@ -56,7 +56,7 @@ def test_points_of_the_grid_are_played(name, space):
 
 
 @pytest.mark.parametrize("name", ["GPEI", "GPEI learned", "BKB", "PIMS"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_a_run_is_stored_and_resumed(name, tmp_path):
     grid = LARGE["of 10^70"]
     whole = sb.maximize(value, POLICIES[name](grid), budget=12)

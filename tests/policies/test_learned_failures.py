@@ -102,6 +102,7 @@ def test_without_a_value_points_of_a_box_are_inside_of_it_and_away_from_failures
 
 
 @pytest.mark.parametrize(("space", "enough"), [(GRID, 0.0232), (BOX, 0.009)], ids=["grid", "box"])
+@pytest.mark.sampled(2)
 def test_finds_the_best_point_at_the_edge_of_what_fails(space, enough):
     """Whose value is 0.0231 on the grid and 0.005 on the box; with the worst value where it fails, 0.011 is found."""
     policy = sb.GPEI(space, minimize=True)

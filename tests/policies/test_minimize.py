@@ -29,7 +29,7 @@ def arguments(policy):
 
 
 @on(["points", "whole box"], EVERY_POLICY)
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(15)
 def test_every_policy(name, space):
     if space == "whole box" and not EVERY_POLICY[name].kind.continuous:
         pytest.skip("plays candidates")

@@ -204,7 +204,9 @@ class TestLearnedKernel:
 
 
 @pytest.mark.parametrize("on", ["threads:2", pytest.param("local:2", marks=pytest.mark.slow)])
-def test_executors_draw_the_same_values(on):
+def test_executors_draw_the_same_values(on, request):
+    if on == "local:2":
+        request.getfixturevalue("forked_workers")
     space = sb.Grid([[0, 1], [0, 1]], (50, 60))  # three tiles
     with (
         sb.GPEI(space, sb.RBF(0.2), engine="tiled", pending="sample", noise=0.1, regularization=0.01) as alone,

@@ -39,7 +39,7 @@ CASES = {  # sides, horizon, rounds
 @pytest.mark.parametrize("tightening", [False, True])
 @pytest.mark.parametrize("searched", [False, True])
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(12)
 def test_plays_the_naive_maximum_in_the_naive_cover(case, searched, tightening):
     """Nearly the maximum where cells are searched; in many dimensions tightening bounds empty cubes less."""
     sides, horizon, rounds = CASES[case]
@@ -74,6 +74,7 @@ def test_plays_the_naive_maximum_in_the_naive_cover(case, searched, tightening):
     [sb.Box([[0, 1]] * 3), sb.Box([[-1, 2]] * 9), sb.Grid([[0, 1]] * 9, 9), sb.Grid([[0, 1]] * 40, 17)],
     ids=str,
 )
+@pytest.mark.sampled(2)
 def test_cells_and_empty_cubes_are_the_cover(space):
     """Memory follows the observations: a split makes 2^d cubes, and cells of those alone into which a point fell."""
     policy, d = make(space, seed=1), space.dimension

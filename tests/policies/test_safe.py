@@ -121,7 +121,7 @@ class Duel:
 
 @every_place
 @every_kind
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(5)
 def test_the_choices_of_the_oracle(name, place):
     space, start, *rest = PLACES[place]
     duel = Duel(name, space, start, *rest)
@@ -204,7 +204,7 @@ class TestState:
         assert len({tuple(x) for x in played}) > 3
 
     @every_kind
-    @pytest.mark.sampled(2)
+    @pytest.mark.sampled(4)
     def test_a_recording_goes_on_alike(self, name, tmp_path):
         duel = Duel(name, seed=6)
         twin = duel.make()

@@ -100,6 +100,7 @@ class Duel:
 
 @every_kind
 @pytest.mark.parametrize("minimize", [False, True])
+@pytest.mark.sampled(2)
 def test_the_choices_of_the_oracle(name, minimize):
     """With points pending, unavailable, failed and told without being asked for; values missing; other noise."""
     grown = 0

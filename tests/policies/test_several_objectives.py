@@ -156,6 +156,7 @@ def front_of(policy, xs, limits):
 
 @pytest.mark.parametrize("limits", [{}, LIMITS], ids=["free", "limited"])
 @pytest.mark.parametrize("kind", [sb.GPEHVI, sb.HypervolumeUCB])
+@pytest.mark.sampled(2)
 def test_chooses_the_maximum_of_the_oracle(kind, limits):
     """With the models that the policy learned, and the front, the reference point and the index from the formulas."""
     policy, at = make(kind, constraints=limits), GRID.points()
@@ -188,6 +189,7 @@ def test_chooses_the_maximum_of_the_oracle(kind, limits):
 
 @pytest.mark.parametrize("space", [BOX, sb.Grid([[0, 1], [0, 2]], 400)], ids=["box", "large grid"])
 @pytest.mark.parametrize("kind", [sb.GPEHVI, sb.HypervolumeUCB])
+@pytest.mark.sampled(2)
 def test_a_search_finds_what_an_enumeration_would(kind, space):
     policy = make(kind, space, constraints=LIMITS)
     xs = play(policy, 12)
@@ -227,6 +229,7 @@ def test_a_batch_is_single_choices():
 
 
 @pytest.mark.parametrize("kind", [sb.GPEHVI, sb.HypervolumeUCB])
+@pytest.mark.sampled(2)
 def test_front(kind):
     policy = make(kind, BOX, constraints=LIMITS)
     xs = play(policy, 25)
@@ -356,6 +359,7 @@ def test_refuses_arguments(arguments, text):
 
 
 @pytest.mark.parametrize("kind", [sb.GPEHVI, sb.HypervolumeUCB])
+@pytest.mark.sampled(2)
 def test_copies_and_states_go_on_alike(kind):
     policy = make(kind, objectives={"loss": "minimize", "seconds": "minimize"}, constraints=LIMITS, reference=None)
     play(policy, 13)

@@ -16,7 +16,7 @@ COLUMNS = ("candidate", "y", "value", "width", "information_gain")
 
 @pytest.mark.usefixtures("small_tiles")
 @on(["grid", "arms"], EVERY_POLICY)
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(9)
 def test_goes_on_to_the_last_bit(name, space):
     check_goes_on(name, space)
 
@@ -96,7 +96,7 @@ def test_a_policy_of_a_whole_box_pickles(name):
 
 
 @on(["grid", "whole box"], EVERY_POLICY)
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(15)
 def test_reading_changes_nothing(name, space):
     """What a property returns does not depend on earlier reads, and later choices are the same to the last bit."""
     problem, case = PROBLEMS[space], EVERY_POLICY[name]

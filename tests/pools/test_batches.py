@@ -68,6 +68,7 @@ class Oracle:
 @pytest.mark.parametrize("name", POLICIES)
 @given(data=st.data())
 @settings(max_examples=8)
+@pytest.mark.sampled(2)
 def test_a_batch_is_one_choice_after_the_other(name, data, tmp_path_factory, monkeypatch):
     """Whatever the chunks and however few candidates are held, with pending points, failures and repeats."""
     check_batches(name, data, tmp_path_factory.mktemp("pool"), monkeypatch)

@@ -111,11 +111,11 @@ def test_it_chooses_in_the_chunks_of_the_best_samples_on_500_pools(data, tmp_pat
     check(data, tmp_path_factory.mktemp("pool"), monkeypatch)
 
 
-@pytest.fixture
-def sorted_pool(tmp_path):
+@pytest.fixture(scope="module")
+def sorted_pool(tmp_path_factory):
     """4,000 points in 100 chunks, alike ones together, with the values of a bump."""
     x = np.sort(np.random.default_rng(3).random(4000))[:, None]
-    pool = sb.Pool.write(tmp_path / "sorted.zarr", x, chunk=40)
+    pool = sb.Pool.write(tmp_path_factory.mktemp("pool") / "sorted.zarr", x, chunk=40)
     return sb.Pool(pool.path, repeats=False), np.exp(-0.5 * ((x[:, 0] - 0.63) / 0.05) ** 2)
 
 

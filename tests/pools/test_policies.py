@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import shutil
 import signal
 import warnings
 
@@ -19,16 +20,25 @@ VALUES = np.sin(6 * POINTS[:, 0]) - (POINTS[:, 1] - 0.4) ** 2
 LABELS = [f"molecule {i}" for i in range(400)]
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """Folder of pools that are written once, and copied for each test."""
+    folder = tmp_path_factory.mktemp("written")
+    sb.Pool.write(folder / "pool.zarr", POINTS, chunk=64)
+    sb.Pool.write(folder / "labelled.zarr", [{"bits": BITS, "labels": LABELS}], chunk=64)
+    return folder
+
+
 @pytest.fixture
-def pool(tmp_path):
+def pool(written, tmp_path):
     """A pool of points."""
-    return sb.Pool.write(tmp_path / "pool.zarr", POINTS, chunk=64)
+    return sb.Pool(shutil.copytree(written / "pool.zarr", tmp_path / "pool.zarr"))
 
 
 @pytest.fixture
-def labelled(tmp_path):
+def labelled(written, tmp_path):
     """A pool of fingerprints with labels."""
-    return sb.Pool.write(tmp_path / "labelled.zarr", [{"bits": BITS, "labels": LABELS}], chunk=64)
+    return sb.Pool(shutil.copytree(written / "labelled.zarr", tmp_path / "labelled.zarr"))
 
 
 def played(policy, rounds=4, q=6):
@@ -65,6 +75,7 @@ def test_a_pool_is_played_as_its_points_are(name, pool):
 
 
 @pytest.mark.parametrize("name", ["GPEI", "GPUCB", "GPTS", "PIMS", "MeanOnly", "RandomSearch"])
+@pytest.mark.sampled(2)
 def test_without_a_kernel_each_candidate_is_asked_for_once(name, pool, labelled):
     for space in (pool, labelled, sb.Pool(pool.path, repeats=False)):
         once = space.repeats is False or name not in ("GPUCB", "GPTS")
@@ -126,6 +137,7 @@ def test_a_batch_of_bbkb_takes_one_pass(pool, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["GPEI", "PIMS", "BKB", "BBKB"])
+@pytest.mark.sampled(2)
 def test_a_policy_from_its_data_plays_the_same(name, labelled):
     policy = made(name, labelled, 1.2 * sb.Tanimoto())
     other = sb.Policy.from_dict(json.loads(json.dumps(policy.to_dict())))
@@ -133,6 +145,7 @@ def test_a_policy_from_its_data_plays_the_same(name, labelled):
 
 
 @pytest.mark.parametrize("name", ["GPEI", "GPTS", "BBKB"])
+@pytest.mark.sampled(2)
 def test_a_copy_goes_on_alike(name, labelled):
     policy = made(name, labelled, 1.2 * sb.Tanimoto() if name == "BBKB" else None)
     played(policy, 3)
@@ -244,6 +257,7 @@ def test_threads_find_the_same(labelled):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forked_workers")
 def test_workers_find_the_same_also_when_one_is_killed(labelled):
     from distributed import Client, LocalCluster
 

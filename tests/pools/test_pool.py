@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import zarr
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import scalable_bandits as sb
@@ -37,14 +37,21 @@ def pieces(start=0, step=70):
         yield {"bits": BITS[part], "numbers": NUMBERS[part], "labels": LABELS[part]}
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """Path of a pool of fingerprints, numbers and labels, which is copied for each test."""
+    return sb.Pool.write(tmp_path_factory.mktemp("written") / "labelled.zarr", pieces(), chunk=64).path
+
+
 @pytest.fixture
-def labelled(tmp_path):
+def labelled(written, tmp_path):
     """A pool of fingerprints, numbers and labels."""
-    return sb.Pool.write(tmp_path / "labelled.zarr", pieces(), chunk=64)
+    return sb.Pool(shutil.copytree(written, tmp_path / "labelled.zarr"))
 
 
 class TestWriting:
     @given(chunk=st.integers(1, 400), step=st.integers(1, 310))
+    @settings(max_examples=6)
     def test_what_was_written_is_read(self, chunk, step, tmp_path_factory):
         path = tmp_path_factory.mktemp("pool") / "pool.zarr"
         pool = sb.Pool.write(path, pieces(step=step), chunk=chunk)

@@ -124,7 +124,7 @@ class Known:
 
 @both_problems
 @pytest.mark.parametrize("name", [*WHOLE, *DRAWN])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(7)
 def test_the_point_chosen_has_the_largest_index_of_the_box(name, problem):
     """In every round, with points pending, points told twice and points nobody asked for."""
     case, rng = {**WHOLE, **DRAWN}[name], np.random.default_rng(3)

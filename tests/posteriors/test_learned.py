@@ -312,6 +312,7 @@ def test_looking_changes_nothing(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", [sb.GPEI, sb.GPPI])
+@pytest.mark.sampled(2)
 def test_all_at_once_is_one_by_one(kind, monkeypatch):
     monkeypatch.setattr(learned_module, "EVERY", 12)
     first, second = kind(BOX, seed=1), kind(BOX, seed=1)
@@ -326,7 +327,7 @@ def test_all_at_once_is_one_by_one(kind, monkeypatch):
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 7, 13, 26])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_restored_policy_goes_on_alike(rounds, monkeypatch):
     monkeypatch.setattr(learned_module, "EVERY", 20)
     first, second = sb.GPEI(BOX, seed=2), sb.GPEI(BOX, seed=2)

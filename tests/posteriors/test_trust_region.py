@@ -1,5 +1,6 @@
 """The trust region around the best point: its model, its turns, what it reaches, and what others see of its steps."""
 
+import copy
 import itertools
 import math
 
@@ -326,6 +327,7 @@ def test_the_best_point_is_measured_again_to_see_whether_values_are_exact(levels
 
 
 @pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.sampled(2)
 def test_values_that_differ_are_not_exact(fails, monkeypatch):
     """One more measurement shows it; also where it fails."""
     monkeypatch.setattr(trust_region, "LATE", 30)
@@ -380,7 +382,7 @@ def test_sphere(d, most):
     assert policy.best().value == same or d == 2  # where there were too few steps to know that values are exact
 
 
-@pytest.mark.parametrize("d", [2, pytest.param(5, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("d", [2, pytest.param(5, marks=pytest.mark.long)])
 def test_ellipsoid(d):
     """A rotated one whose curvatures differ by a factor of a million."""
     _, values = minimized(ellipsoid(d), d, 150, tolerance=1e-2)
@@ -410,8 +412,14 @@ def test_noise_is_not_taken_for_exact_values():
 # ---- what others see
 
 
-def test_predictions_have_all_observations():
-    policy, _ = minimized(rosenbrock, 2, 60)
+@pytest.fixture(scope="module")
+def withholding():
+    """A policy that has not shown all of its steps to the model of the whole space."""
+    return minimized(rosenbrock, 2, 60)[0]
+
+
+def test_predictions_have_all_observations(withholding):
+    policy = copy.deepcopy(withholding)
     model = policy.model
     assert model.withheld
     assert len(policy.observations.x) == len(set(model.numbers))
@@ -424,6 +432,7 @@ def test_predictions_have_all_observations():
 
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("late", [12, 300])
+@pytest.mark.sampled(2)
 def test_replayed_and_restored(batch, late, monkeypatch):
     """A policy that is told the same points in the same order, as asked for, goes on alike; so does a restored one."""
     monkeypatch.setattr(trust_region, "LATE", late)
@@ -454,9 +463,9 @@ def test_what_a_simulation_plays_was_asked_for():
     assert policy._region._streak
 
 
-def test_predictions_know_where_the_function_failed():
+def test_predictions_know_where_the_function_failed(withholding):
     """Also where steps are not shown: a failed point is as bad as the worst value."""
-    policy, _ = minimized(rosenbrock, 2, 60)
+    policy = copy.deepcopy(withholding)
     assert policy.model.withheld
     far = np.array([0.03, 0.97])
     policy.tell_failure(far)

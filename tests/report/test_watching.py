@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -249,12 +250,11 @@ def check_study(seen: WatchedStudy, place: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_study_on_two_workers(tmp_path: Path) -> None:
+def test_a_study_on_two_workers(tmp_path: Path, client: Any) -> None:
     """Watched from its first run to its last, it counts up, and ends with the numbers of an unwatched one."""
     place, seen = tmp_path / "study", WatchedStudy(tmp_path / "study")
-    code = "from report.test_watching import TOY; import sys; TOY.run(store=sys.argv[1], on='local:2')"
-    environment = {**os.environ, "PYTHONPATH": PYTHONPATH}
-    process = subprocess.Popen([sys.executable, "-c", code, str(place)], env=environment)
+    player = threading.Thread(target=lambda: TOY.run(store=place, on=client))
+    player.start()
     counts = [0]
 
     def ended() -> bool:
@@ -263,7 +263,7 @@ def test_a_study_on_two_workers(tmp_path: Path) -> None:
         return seen.over
 
     until(ended)
-    assert process.wait() == 0
+    player.join()
     assert counts == sorted(counts)
     check_study(seen, place)
     unwatched = TOY.run()

@@ -160,6 +160,7 @@ def test_many_values_at_once_go_to_the_arrays(tmp_path):
 
 
 @pytest.mark.parametrize("on", [None, "threads:2"])
+@pytest.mark.sampled(2)
 def test_in_flight_and_failures(on):
     def function(setting):
         if setting["x"] > 0.95:

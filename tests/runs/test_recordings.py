@@ -110,7 +110,7 @@ class TestRecordings:
         return held, policy, twin
 
     @on(["points"], EVERY_POLICY)
-    @pytest.mark.sampled(20, slow=4)
+    @pytest.mark.sampled(20, slow=8)
     def test_every_policy(self, name, space, tmp_path):
         held, policy, twin = self.play(name, space, tmp_path / "run.zarr", (1, 4, 9, 14))
         np.testing.assert_array_equal(policy.ask(3), twin.ask(3))
@@ -129,7 +129,7 @@ class TestRecordings:
 
     @pytest.mark.usefixtures("often")
     @on(["whole box"], EVERY_POLICY)
-    @pytest.mark.sampled(20, slow=4)
+    @pytest.mark.sampled(20, slow=8)
     @pytest.mark.slow
     def test_every_policy_from_checkpoints(self, name, space, tmp_path):
         held, policy, twin = self.play(name, space, tmp_path / "run.zarr", (3, 8, 16))

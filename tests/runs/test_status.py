@@ -348,15 +348,15 @@ STARTS = {"file": ["tune.py"], "module": ["-m", "tune"], "typed": ["-c", f"__nam
         for name, start in STARTS.items()
     ],
 )
-def test_a_script_is_resumed_by_its_name(tmp_path, start):
+def test_a_script_is_resumed_by_its_name(tmp_path, start, monkeypatch):
     """What a script stores while it runs is what others import it by; typed in, its functions go by their names."""
     (tmp_path / "tune.py").write_text(SCRIPT)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])  # to which the command adds the working folder
+    monkeypatch.delitem(sys.modules, "tune", raising=False)
 
     def call(*arguments, program=sys.executable):
         return subprocess.run([program, *arguments], cwd=tmp_path, text=True, capture_output=True, check=False)
-
-    def resume(*arguments):
-        return call("resume", "run.zarr", *arguments, program=Path(sys.executable).with_name("scalable-bandits"))
 
     assert call(*start).stdout == "6\n"
     named = sb.ObservationStore.open(tmp_path / "run.zarr").specification["function"]["function"]
@@ -364,11 +364,16 @@ def test_a_script_is_resumed_by_its_name(tmp_path, start):
     refused = command("resume", tmp_path / "run.zarr")
     assert refused.exit_code == 2
     assert named in refused.stderr
-    done = resume("--function", "tune:experiment", "--rounds", "8")  # which is in the working folder
-    assert done.returncode == 0, done.stderr
+    words = "resume", "run.zarr", "--function", "tune:experiment", "--rounds", "8"  # which is in the working folder
+    if start[0] == "-c":
+        done = command(*words)
+        assert done.exit_code == 0, done.output
+    else:  # as a user types it
+        done = call(*words, program=Path(sys.executable).with_name("scalable-bandits"))
+        assert done.returncode == 0, done.stderr
     assert "8/8" in done.stdout
-    again = resume("--function", "tune:policy", "--rounds", "9")
-    assert again.returncode == 2
+    again = command("resume", "run.zarr", "--function", "tune:policy", "--rounds", "9")
+    assert again.exit_code == 2
     assert "given 'tune:policy'" in again.stderr
     assert call(*start).stdout == "8\n"  # what there is, is there
     assert len(sb.ObservationStore.open(tmp_path / "run.zarr")) == 8

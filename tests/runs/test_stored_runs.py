@@ -105,7 +105,7 @@ class TestSimulations:
 
     @BOTH
     @pytest.mark.parametrize("failure", [KeyboardInterrupt, ZeroDivisionError, "not finite"])
-    @pytest.mark.sampled(5)
+    @pytest.mark.sampled(10)
     def test_goes_on_after_a_failure(self, tmp_path, durability, failure):
         """The rounds before it stand; the function is called once a candidate."""
         fails = [12]

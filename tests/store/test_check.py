@@ -46,7 +46,7 @@ def test_every_place(place):
     "file", ["y/c.0", "y/c.2", "round/c.1", "x/zarr.json", "zarr.json", "committed/c", DATABASE, "committed/zarr.json"]
 )
 @pytest.mark.parametrize("damage", ["gone", "empty", "half", "flipped"])
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(8)
 def test_names_the_file(closed, file, damage):
     if (damage, file) == ("flipped", DATABASE):  # of a byte that means something
         (closed / file).write_bytes(cases.damaged_row(closed, "candidate"))

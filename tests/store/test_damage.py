@@ -113,6 +113,7 @@ class TestDatabase:
         assert not assert_goes_on(dead, ROUNDS)
 
     @pytest.mark.parametrize("name", [DATABASE, LOG, "both"])
+    @pytest.mark.sampled(3)
     def test_put_back(self, dead, name):
         """As it was some transactions ago."""
         earlier = {file: (dead / file).read_bytes() for file in (DATABASE, LOG)}
@@ -163,6 +164,7 @@ class TestDatabase:
         assert "run.zarr.damaged" in said[0]
 
     @every_damage
+    @pytest.mark.sampled(2)
     def test_of_a_closed_run(self, closed, damage):
         """The copy beside it has the count and the checksums: no round is lost."""
         before = files(closed)

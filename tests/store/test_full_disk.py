@@ -55,7 +55,7 @@ class TestFullDisk:
     @pytest.mark.parametrize(
         ("calls", "number"), [(None, errno.ENOSPC), (("fsync", "sync"), errno.EIO), (("replace",), errno.EIO)]
     )
-    @pytest.mark.sampled(4)
+    @pytest.mark.sampled(6)
     def test_at_every_call(self, tmp_path, disk, way, calls, number):
         """Every append is tried with room for one write more, until it works."""
         place = tmp_path / "run.zarr"
@@ -146,7 +146,7 @@ class TestFullDisk:
     @pytest.mark.sampled(2)
     def test_making_and_closing(self, tmp_path, disk, durability):
         """A run that was not made is none; one that was not closed has what was durable, and is free for the next."""
-        for allowed in itertools.count(0, 4):
+        for allowed in itertools.count(0, 7):
             place, durable = tmp_path / f"{allowed}.zarr", 0
             disk.room = allowed
             try:
@@ -269,7 +269,7 @@ class TestInterrupted:
     @pytest.mark.sampled(2)
     def test_at_every_call(self, tmp_path, monkeypatch, after, way):
         """The store has an append as a whole or not at all, as it says, and goes on from there."""
-        step, total = {"round": 1, "bulk": 7, "told": 1}[way], CHUNK + 12
+        step, total = {"round": 4, "bulk": 7, "told": 1}[way], CHUNK + 12
 
         def interrupt():
             raise KeyboardInterrupt

@@ -24,7 +24,7 @@ from cases.paths import PYTHONPATH
 import scalable_bandits as sb
 from scalable_bandits.store import ObservationStore, StoreLocked
 
-KILLS = 5  # of each run of RANDOM
+KILLS = 3  # of each run of RANDOM
 
 RANDOM = [
     Work("raw", "round", 150),
@@ -59,10 +59,13 @@ def named(work):
 
 
 @functools.cache
-def processes():
-    """Where processes are forked off, by a server that has everything loaded and no thread but one."""
-    context = multiprocessing.get_context("forkserver")
-    forkserver.set_forkserver_preload(["cases.kill_work", "pytest"])
+def server():
+    """Return what forks processes off, and has everything loaded and no thread but one.
+
+    It is not the one of multiprocessing, which workers of Dask are forked from.
+    """
+    own = forkserver.ForkServer()
+    own.set_forkserver_preload(["cases.kill_work", "pytest"])
     given = {
         "PYTHONPATH": PYTHONPATH,
         "KILL_WORK_WARM": "1",
@@ -71,14 +74,17 @@ def processes():
     with pytest.MonkeyPatch.context() as patch:
         for name, value in given.items():
             patch.setenv(name, value)
-        forkserver.ensure_running()
-    return context
+        own.ensure_running()
+    return own
 
 
 def begin(work, place, folder, fault=None):
     """Start a process that plays a run."""
-    process = processes().Process(target=kill_work.run, args=(work, place, folder, fault), daemon=True)
-    process.start()
+    context = multiprocessing.get_context("forkserver")
+    process = context.Process(target=kill_work.run, args=(work, place, folder, fault), daemon=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(forkserver, "connect_to_new_process", server().connect_to_new_process)
+        process.start()
     return process
 
 
@@ -266,8 +272,8 @@ def dies_at(work, calls, memory):
 def test_killed_at_some_calls(work, few, memory):
     """While it is made, while it is played and while it is closed."""
     count = uninterrupted(work)[2]
-    before = np.random.default_rng(4).choice(np.arange(1, count - 24), 4 if few else 10, replace=False)
-    dies_at(work, [*before, *range(count - 24, count + 1, 8 if few else 3)], memory)
+    before = np.random.default_rng(4).choice(np.arange(1, count - 24), 3 if few else 10, replace=False)
+    dies_at(work, [*before, *range(count - 24, count + 1, 12 if few else 3)], memory)
 
 
 @pytest.mark.slow
@@ -338,7 +344,7 @@ def test_read_while_it_is_written(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "every", [40, pytest.param(8, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.long)]
+    "every", [40, pytest.param(12, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.long)]
 )
 @pytest.mark.parametrize("number", [0, 1, 2, 6], ids=lambda i: named(SWEPT[i]))
 def test_power_fails(number, every, memory, monkeypatch):

@@ -174,6 +174,7 @@ class Operations(hypothesis.stateful.RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("kind", ["record", "maximize", "folder", "memory"])
+@pytest.mark.sampled(2)
 def test_any_order_of_operations(kind):
     """The store is what plain lists would be."""
     settings = hypothesis.settings(max_examples=4, stateful_step_count=25, report_multiple_bugs=False)

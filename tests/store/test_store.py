@@ -62,7 +62,7 @@ class TestEveryPlace:
     """The same promises for a folder, zarr stores and a URL."""
 
     @BOTH
-    @pytest.mark.sampled(5, first="folder")
+    @pytest.mark.sampled(10, first="folder")
     def test_what_was_appended_comes_back(self, place, durability):
         """At every moment, after every close, and in one piece or many."""
         store = create(place, durability=durability)
@@ -95,7 +95,7 @@ class TestEveryPlace:
         assert_holds(ObservationStore.open(place), count + 1)
 
     @pytest.mark.parametrize("writing", [True, False])
-    @pytest.mark.sampled(5, first="folder")
+    @pytest.mark.sampled(14, first="folder")
     def test_any_slice(self, place, writing):
         store = create(place, 75)
         if not writing:

@@ -44,6 +44,7 @@ def built(folder):
 
 class TestSameNumbers:
     @pytest.mark.slow
+    @pytest.mark.usefixtures("forked_workers")
     @pytest.mark.parametrize("on", ["client of 2", "local:1"])
     def test_wherever_it_runs(self, on, client, tmp_path):
         same(toy().run(on=client if on == "client of 2" else on, store=tmp_path / "study"))
@@ -211,7 +212,7 @@ class TestFailures:
             "import sys; from cases.cluster import *; from scalable_bandits.cli import app\n"
             "if __name__ == '__main__':\n"
             "    toy(Builder('notes', seconds=0.3), replicates=8).register()\n"
-            "    app(['run', 'toy-study', '--on', 'local:2', '--store', 'study'])"
+            "    app(['run', 'toy-study', '--on', 'local:1', '--store', 'study'])"
         )
         (tmp_path / "script.py").write_text(code)
         process = subprocess.Popen(
@@ -227,7 +228,7 @@ class TestFailures:
             "of 32 runs are complete, and the others are kept as far as they got; continue with: scalable-ban" in said
         )
         assert "Traceback" not in said
-        assert len(started) >= 3
+        assert len(started) >= 2  # the worker, and what keeps count of resources
         assert not psutil.wait_procs(started, timeout=60)[1]
         assert not (tmp_path / "toy-study").exists()
         same(toy(replicates=8).run(store=tmp_path / "study"), toy(replicates=8).run())

@@ -63,6 +63,7 @@ def users(problem: Problem) -> list[int]:
 
 
 @pytest.mark.parametrize("case", ["films", "light"])
+@pytest.mark.sampled(2)
 def test_regret_is_relative_to_the_best_response(case: str) -> None:
     """Candidates, values and regrets are those of the published table, computed here by loops."""
     problem = make(case)

@@ -255,6 +255,7 @@ def test_killed_while_it_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forked_workers")
 def test_by_the_command(tmp_path: Path) -> None:
     """`run --store` adds, on worker processes too; `resume` completes what was added."""
 

@@ -201,7 +201,7 @@ def test_on_workers(module: str, tmp_path: Path) -> None:
         "--store",
         "runs",
         "--on",
-        "local:2",
+        "local:1",
     ]
     script = [*map(str, command), *options]
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}

@@ -78,7 +78,7 @@ def _differ(one: xarray.Dataset, other: xarray.Dataset) -> bool:
 class TestNamedStudies:
     """Each of them, two replicates of twenty rounds."""
 
-    @pytest.mark.sampled(30, slow=3)
+    @pytest.mark.sampled(99, slow=3, first="janz2020-table1")
     def test_result(self, name: str, run: Any) -> None:
         """Sizes, coordinates and attributes; regret finite and not negative; rounds from 1."""
         result, study = run(name), Study.load(name)
@@ -102,18 +102,17 @@ class TestNamedStudies:
         assert result.attrs["seed"] == 0
         assert result.attrs["version"] == sb.__version__
         assert result.attrs["measure"] in ("cumulative", "average", "best")
+        self.check_replicates(name, result)
+        self.check_published(study, result)
 
-    @pytest.mark.sampled(30, slow=3)
-    def test_replicates_differ(self, name: str, run: Any) -> None:
-        result = run(name)
+    def check_replicates(self, name: str, result: xarray.Dataset) -> None:
+        """They differ."""
         assert _differ(result.isel(replicate=0), result.isel(replicate=1))
         different = result["uniform_regret"].isel(replicate=0) != result["uniform_regret"].isel(replicate=1)
         assert (different == (name not in KNOWN_FUNCTIONS)).all()
 
-    @pytest.mark.sampled(30, slow=3)
-    def test_published(self, name: str, run: Any) -> None:
+    def check_published(self, study: Study, result: xarray.Dataset) -> None:
         """A row or more for every case and policy, also of a part; finite wherever twenty rounds suffice."""
-        study, result = Study.load(name), run(name)
         if study.published is None:
             return
         rows = study.published(result)
@@ -129,7 +128,7 @@ class TestNamedStudies:
 class TestSomeNamedStudies:
     """What the runner does for all of them."""
 
-    @pytest.mark.sampled(6)
+    @pytest.mark.sampled(12)
     def test_other_seed_other_numbers(self, name: str, run: Any) -> None:
         """The plays differ; so do the functions, unless they are measured or the literature's."""
         assert _differ(run(name), run(name, 1))

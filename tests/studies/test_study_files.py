@@ -64,7 +64,7 @@ def mine(**changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", NAMES[::5])
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_shown_copied_and_run(name: str, tmp_path: Path) -> None:
     """What `show` prints is a study with the numbers of the named one; so is what `to_toml` writes of a changed one."""
     file = tmp_path / "mine.toml"

@@ -70,7 +70,7 @@ def test_values(function):
 
 @needs(COCO)
 @pytest.mark.parametrize("function", range(1, 25))
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 def test_values_of_the_large_scale_suite(function, tmp_path, monkeypatch):
     """Minus those of the package; the optimum is at the package's best parameter, which it writes to a file."""
     import cocoex
