@@ -187,7 +187,7 @@ def test_choices_are_those_of_a_loop_over_the_candidates_in_the_context(name, se
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["GPUCB", "GPEI", *PATHS, *OTHERS])
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_choices_are_those_of_a_loop_on_more_pools(name, seed, tmp_path_factory, monkeypatch):
     check(name, seed, tmp_path_factory.mktemp("pool"), monkeypatch)
 
