@@ -12,9 +12,9 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.runs.limits import keeps, others_of
-from scalable_bandits.runs.readable import setting_of
+from scalable_bandits.runs.readable import by_name, setting_of
 from scalable_bandits.runs.result import beside, parameter_columns
-from scalable_bandits.runs.resuming import labelled_space, named_space
+from scalable_bandits.runs.resuming import known_space, labelled_space
 from scalable_bandits.runs.thinning import ROUND, keeps_some
 from scalable_bandits.spaces.parameters import is_nothing
 from scalable_bandits.store import ObservationStore, StoredRun
@@ -76,11 +76,12 @@ def rounds(run: StoredRun, points: bool = True) -> Iterator[pandas.DataFrame]:
     run
         Run, open for reading.
     points
-        Whether there are columns of x: coordinates, of a named space the parameters; arms are their "candidate".
+        Whether there are columns of x: coordinates, of a named space the parameters, of a pool with labels or contexts
+        these; arms are their "candidate".
     """
     import pandas
 
-    named, count, others = named_space(run) if points else None, len(run), others_of(run)
+    known, count, others = known_space(run) if points else None, len(run), others_of(run)
     fields = [field.name for field in run.fields if field.name not in (ROUND, "x")]
     x = next((field for field in run.fields if field.name == "x" and field.shape), None) if points else None
     for first in range(0, max(count, 1), BLOCK):
@@ -88,9 +89,10 @@ def rounds(run: StoredRun, points: bool = True) -> Iterator[pandas.DataFrame]:
         numbers = np.arange(first + 1, stop + 1)
         found = run.read(first, stop, [*fields, *(["x"] if x else []), *([ROUND] if keeps_some(run) else [])])
         columns: dict[str, Any] = {}
-        if named is not None:
-            settings = named.arguments(found["x"]) if len(numbers) else []
-            columns = parameter_columns(named.names, settings, pandas.RangeIndex(len(numbers)))
+        if known is not None:
+            names = [axis.name for axis in known.axes]
+            settings = [by_name(known, each) for each in (known.arguments(found["x"]) if len(numbers) else [])]
+            columns = parameter_columns(names, settings, pandas.RangeIndex(len(numbers)))
         elif x is not None:
             columns = {f"x{i}": found["x"][:, i] for i in range(x.shape[0])}
         series = {"round": found.get(ROUND, numbers), **{name: found[name] for name in fields if name != "outputs"}}

@@ -213,8 +213,9 @@ class GPEI(GaussianProcessPolicy):
             queried = queried.copy()
             queried[self._pending.numbers] = True
         some = queried if queried.any() else allowed
-        fixed = self._fixed if self.space.scanned else None  # where the prior mean is the same in every context
-        return self.model.argmax(MEAN, Query(self._salt, (self.seed, self.round), some, draws=draws, fixed=fixed))[1]
+        if some is None and self.space.scanned and (constant := self.model.constant_mean) is not None:
+            return constant  # without a pass
+        return self.model.argmax(MEAN, Query(self._salt, (self.seed, self.round), some, draws=draws))[1]
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)

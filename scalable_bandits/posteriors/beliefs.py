@@ -9,7 +9,7 @@ import numpy as np
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
-from scalable_bandits.spaces import Space
+from scalable_bandits.spaces import Pool, Space
 from scalable_bandits.spaces.named import NamedSpace
 
 
@@ -92,7 +92,9 @@ def _influence(space: Space, k: int, length: float, correlation: float) -> Influ
     """Return the influence of one coordinate, given its lengthscale in units of the coordinate."""
     influence = math.sqrt(max(1.0 - correlation, 0.0))
     if not isinstance(space, NamedSpace):
-        return Influence(f"x{k}", length, f"{length:.3g}", influence)
+        contexts = space.names[1:] if isinstance(space, Pool) else ()
+        place = k - space.model_dimension + len(contexts)  # contexts are the last coordinates
+        return Influence(contexts[place] if place >= 0 else f"x{k}", length, f"{length:.3g}", influence)
     place = space.coordinates.parameters[k]
     name, kind = space.names[place], space.kinds[place]
     if k >= space.coordinates.values:

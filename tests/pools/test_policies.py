@@ -136,6 +136,16 @@ def test_a_batch_of_bbkb_takes_one_pass(pool, monkeypatch):
     assert passes.count(pool.chunks) == len(set(begun))
 
 
+def test_a_prior_mean_is_known_without_a_pass(pool, monkeypatch):
+    """Before there is a point to improve on, the best prior mean is that of any candidate."""
+    passes, each = [], Passes.each
+    monkeypatch.setattr(Passes, "each", lambda self, *args: passes.append(len(args[2])) or each(self, *args))
+    policy = made("GPEI", pool, sb.Matern(0.3), prior_mean=0.7, noise=0.1)
+    assert policy.best_so_far(None) == 0.7
+    policy.ask(3)
+    assert passes == [pool.chunks]
+
+
 @pytest.mark.parametrize("name", ["GPEI", "PIMS", "BKB", "BBKB"])
 @pytest.mark.sampled(2)
 def test_a_policy_from_its_data_plays_the_same(name, labelled):

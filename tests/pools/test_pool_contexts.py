@@ -15,6 +15,7 @@ from naive.gp import GP
 from naive.policies import Bandit, gpts_width, gpucb_width1
 
 import scalable_bandits as sb
+from scalable_bandits.integrations.tables import rounds
 from scalable_bandits.posteriors.hyperparameters.learned_prior import sides_of, standard_kernel
 from scalable_bandits.posteriors.pool import draws, partitions, queue
 from scalable_bandits.randomness import derived_seed, generator
@@ -421,6 +422,30 @@ def test_the_page_of_a_run_has_its_names(path, tmp_path):
     text = page(tmp_path / "run.zarr")
     for part in ("candidate</th>", "heat</th>", "candidate = ", ", heat = 0.2", "broken"):
         assert part in text
+
+
+def test_the_model_names_its_contexts(path):
+    policy = made("GPEI", heat_of(path), sb.RBF([0.4, 0.4, 0.1]))
+    first, *others = [each.name for each in policy.model.describe().parameters]
+    assert (first, set(others)) == ("heat", {"x0", "x1"})
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+def test_a_table_has_labels_and_contexts(labelled, tmp_path):
+    """One of `export`; the number by visit gives its name to the candidate."""
+    names = [f"m{i}" for i in range(len(X))]
+    rows = {"numbers": X, **({"labels": names} if labelled else {})}
+    written = sb.Pool.write(tmp_path / "pool.zarr", [rows], chunk=50, progress=False)
+    policy = made("GPEI", heat_of(written.path), sb.RBF(0.4))
+    with sb.record(policy, tmp_path / "run.zarr"):
+        asked = policy.ask(3, context={"heat": 0.2}) + policy.ask(2, context={"heat": 1.4})
+        policy.tell(asked, [1.0, 2.0, 3.0, 4.0, 5.0])
+    (table,) = rounds(sb.ObservationStore.open(tmp_path / "run.zarr"))
+    assert table["candidate"].tolist() == [x["candidate"] for x in asked]
+    assert isinstance(table["candidate"][0], str) == labelled
+    assert table["heat"].tolist() == [0.2, 0.2, 0.2, 1.4, 1.4]
+    assert table["y"].tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert table["candidate_"].tolist() == [0, 1, 2, 3, 4]
 
 
 def test_points_of_the_context_are_asked_for_again(path):
