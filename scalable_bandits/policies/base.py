@@ -373,7 +373,7 @@ class Policy(AbstractContextManager[Any]):
         """
         count = 1 if n is None else checks.integer("n", n, 1)
         with self._lock:
-            fixed = self._checked_context(context)
+            fixed = None if context is None and not self.space.scanned else self._checked_context(context)
             some = available if self.space.scanned and callable(available) else None
             allowed = self.domain.allowed(None if some else available, context)  # type: ignore[arg-type]
             self._fixed, self._available = fixed, some
