@@ -420,8 +420,7 @@ class Policy(AbstractContextManager[Any]):
         fixed, allowed = self._checked_context(context), self.domain.allowed(None, context)
         if allowed is None:
             return np.asarray((self.space.within(points, fixed) == points).all(axis=1))
-        numbers = self.domain.find(points)
-        return np.asarray(allowed[numbers] & (numbers >= 0))
+        return allowed[self.domain.find(points)]
 
     def propose(self, allowed: Mask | None = None) -> int:
         """Return the number of the next point, from a mask (size,) or all; simulations call it instead of `ask`."""

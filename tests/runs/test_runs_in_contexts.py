@@ -89,6 +89,25 @@ def test_goes_on_in_the_context_of_its_last_call(tmp_path):
     assert shown.recommended.x.tolist() == whole.recommended.x.tolist()
 
 
+def test_numbers_of_numpy_are_kept(tmp_path):
+    """As the values that they are."""
+    space = {"size": sb.Integer(1, 9), "depth": sb.Real(0.0, 1.0)}
+    sb.minimize(sized, space, 4, context={"size": np.int64(4)}, store=tmp_path / "run")
+    found = resume(tmp_path / "run", rounds=6, function=f"{__name__}:sized")
+    assert found.context == {"size": 4}
+    assert [x["size"] for x in found.x] == [4] * 6
+
+
+def sized(setting):
+    return setting["depth"] / setting["size"]
+
+
+def test_a_given_value_at_the_end_of_its_range_is_no_advice():
+    found = sb.minimize(sized, {"size": sb.Integer(1, 9), "depth": sb.Real(0.0, 1.0)}, 14, context={"size": 9}, seed=1)
+    assert found.best["depth"] < 0.01
+    assert "At the end of its range: depth (" in found.summary()
+
+
 def test_earlier_observations_of_other_contexts():
     earlier = [{"load": 0.7, "depth": 0.7, "kind": "fine"}, {"load": 0.1, "depth": 0.5, "kind": "fine"}]
     found = sb.minimize(
@@ -189,8 +208,10 @@ def test_by_the_command(tmp_path, monkeypatch):
     found = [json.loads(ticket.setting) for _, ticket in sorted(run.tickets.items())]
     assert [x["load"] for x in found] == [0.7] * 3 + [0.2] * 2
     assert [x["kind"] for x in found] == ["fine"] * 3 + ["plain"] * 2
-    for wrong, text in [("load", "--context"), ("load=high", "context['load']"), ("lode=1", "context")]:
-        status, output = played("--budget", "6", "--context", wrong)
+    for wrong, text in [
+        ("load", "--context"), ("load=high", "context['load']"), ("lode=1", "context"), ("kind=fine", "--context"),
+    ]:  # fmt: skip
+        status, output = played("--budget", "6", "--context", "kind=plain", "--context", wrong)
         assert status == 2
         assert text in output
 
