@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import zarr
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import scalable_bandits as sb
@@ -51,7 +51,6 @@ def labelled(written, tmp_path):
 
 class TestWriting:
     @given(chunk=st.integers(1, 400), step=st.integers(1, 310))
-    @settings(max_examples=6)
     def test_what_was_written_is_read(self, chunk, step, tmp_path_factory):
         path = tmp_path_factory.mktemp("pool") / "pool.zarr"
         pool = sb.Pool.write(path, pieces(step=step), chunk=chunk)
