@@ -403,7 +403,7 @@ class Evaluating:
             self._start(next(ticket for number, ticket in self._evaluations.open.items() if number not in busy))
 
     def _fill_batch(self, most: int, batch: int) -> None:
-        """Start evaluations of a batch, up to the limit of those in flight; ask for one if there is none."""
+        """Start evaluations of a batch, up to the limit of those in flight; without one, ask for it."""
         tickets = self._evaluations.open
         if not tickets and self.ended < self._plan.budget and self._may_begin():
             self._policy.ask(min(batch, self._plan.budget - self.ended), context=self._context)

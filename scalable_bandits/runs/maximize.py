@@ -26,7 +26,6 @@ from scalable_bandits.progress import progress_bar, wanted
 from scalable_bandits.runs.evaluations import Evaluating, EvaluationPlan, Evaluations, NotANumber, check_fresh
 from scalable_bandits.runs.interrupts import Interrupts
 from scalable_bandits.runs.limits import keeps
-from scalable_bandits.runs.readable import described_context
 from scalable_bandits.runs.result import Measured, TuningResult, earlier_observations, earlier_outputs
 from scalable_bandits.runs.stopping import RegretBelow, Rule, RunStart, RunView, name_of
 from scalable_bandits.spaces import SearchSpace, Space
@@ -206,6 +205,15 @@ def _functions(name: str, given: Any) -> tuple[Rule, ...]:
     return found
 
 
+def _pairs_of(context: Mapping[Any, Any]) -> list[list[Any]]:
+    """Return the keys and values of a context as a store keeps them; a value that it cannot keep as its text."""
+    kept, found = (str, int, float, bool, type(None)), []
+    for pair in context.items():
+        key, value = (each.item() if isinstance(each, np.generic) else each for each in pair)
+        found.append([key, value if isinstance(value, kept) else str(value)])
+    return found
+
+
 @attrs.define(kw_only=True)
 class Tuning:
     """One call of `minimize` or `maximize`. Parameters as there, checked, but for those given here.
@@ -307,7 +315,7 @@ class Tuning:
         settings = {  # also of the resumed run
             "parallel": plan.parallel, "on": None if on is None else str(on), "retries": plan.retries,
             "timeout": plan.timeout, **({} if plan.batch is None else {"batch": plan.batch}),
-            **({} if self.context is None else {"context": described_context(self.context)}),
+            **({} if self.context is None else {"context": _pairs_of(self.context)}),
         }  # fmt: skip
         return record(
             self.policy, store, durability=durability, parts={"function": self.function},

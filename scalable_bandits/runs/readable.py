@@ -102,20 +102,6 @@ def context_text(context: Mapping[Any, Any]) -> str:
     return point_text({key if isinstance(key, str) else f"x{key}": value for key, value in context.items()})
 
 
-def described_context(context: Mapping[Any, Any]) -> list[list[Any]]:
-    """Return the keys and values of a context as a store keeps them; a value that it cannot keep as its text.
-
-    Parameters
-    ----------
-    context
-        Values by parameter, or coordinates by dimension.
-    """
-    plain = {key: value.item() if isinstance(value, np.generic) else value for key, value in context.items()}
-    kept = (str, int, float, bool, type(None))
-    return [[int(key) if isinstance(key, np.integer) else key, value if isinstance(value, kept) else str(value)]
-            for key, value in plain.items()]  # fmt: skip
-
-
 def with_error(value: float, std: float) -> str:
     """Return a value and its standard deviation, rounded to the second digit of the latter.
 

@@ -67,7 +67,8 @@ def screen(
     Raises
     ------
     ValueError, TypeError, RuntimeError, SpecificationDiffers, StoreLocked
-        As `minimize` does.
+        If an argument is invalid, all evaluations fail, the cluster is lost, or the store has another run or writer, as
+        explained at `minimize`.
 
     Examples
     --------
