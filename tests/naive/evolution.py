@@ -8,10 +8,10 @@ import numpy as np
 class CMAES:
     """Mean, step size, covariance and paths, after each generation; values are maximised."""
 
-    def __init__(self, mean, sigma, size):
+    def __init__(self, mean, sigma, size, covariance):
         self.n, self.size, self.g = len(mean), size, 0
         self.mean, self.sigma = list(mean), sigma
-        self.C = np.eye(self.n)
+        self.C = np.array(covariance)
         self.p_sigma, self.p_c = np.zeros(self.n), np.zeros(self.n)
         n = self.n
         raw = [math.log((size + 1) / 2) - math.log(i) for i in range(1, size + 1)]

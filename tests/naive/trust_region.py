@@ -1,8 +1,10 @@
-"""Oracle of the trust region: its model and its turns, written out from the formulas."""
+"""Oracle of the trust region: its model, its turns and its searches, written out from the formulas."""
 
 import math
 
 import numpy as np
+
+from naive import starts
 
 
 def covariance(a, b, variances, lengthscale):
@@ -66,13 +68,19 @@ def nearest(x, y, sides, radius):
 
 
 class Turns:
-    """Radius, and turns of the region, given what happened to each point."""
+    """Radius, turns and searches of the region, given what happened to each point."""
 
-    def __init__(self):
-        self.radius, self.pause, self.wait, self.streak, self.exact = 0.1, 1, 0, 0, False
+    def __init__(self, exact, pause):
+        self.radius, self.pause, self.wait, self.streak, self.exact = 0.1, pause, 0, 0, exact
+        self.other, self.narrow, self.searches = None, 0.1, []  # position of the best point of a search elsewhere
 
-    def step(self, gain, predicted, distance):
+    def centre(self, y):
+        return max(range(len(y)), key=lambda i: (y[i], -i)) if self.other is None else self.other
+
+    def step(self, gain, predicted, distance, y):
         """Whether the whole space's model gets the best point."""
+        if self.other is not None and gain > 0.0:
+            self.other = None if y[-1] > max(y[:-1]) else len(y) - 1
         if gain > 0.0 and gain >= 0.1 * predicted:
             self.pause, self.wait = 1, 0
             self.streak += 1
@@ -85,12 +93,23 @@ class Turns:
         self.radius = max(1e-13, self.radius / 2.0)
         return True
 
-    def elsewhere(self, gain, distance, offered):
-        if gain > 0.0:
-            if distance > 4.0 * self.radius:
-                self.radius = 0.1
+    def elsewhere(self, distance, offered, x, y):
+        if y[-1] > max(y[:-1]):
+            if self.other is not None or distance > 4.0 * self.radius:
+                self.other, self.radius = None, 0.1
             self.pause, self.wait = 1, 0
         elif self.wait > 0:
             self.wait -= 1
         elif not offered:
-            self.pause = self.wait = 4
+            again, self.pause, self.wait = self.pause == 4, 4, 4
+            if again and self.exact:
+                self.turn_elsewhere(x, y)
+
+    def turn_elsewhere(self, x, y):
+        self.searches.append(self.centre(y))
+        if self.other is not None:
+            self.other, self.radius, self.pause, self.wait = None, self.narrow, 1, 1
+        elif (start := starts.next_start(x, y, self.searches)) is not None:
+            self.searches.append(start)
+            self.narrow = self.radius
+            self.other, self.radius, self.pause, self.wait = start, 0.1, 1, 1

@@ -50,8 +50,8 @@ def sector(d, seed=5):
 
 
 def rosenbrock(x):
-    u, v = 4.0 * np.asarray(x) - 2.0
-    return float(100.0 * (v - u**2) ** 2 + (1.0 - u) ** 2)
+    z = 4.0 * np.asarray(x) - 2.0
+    return float((100.0 * (z[1:] - z[:-1] ** 2) ** 2 + (1.0 - z[:-1]) ** 2).sum())
 
 
 def minimized(function, d, rounds, seed=0, tolerance=0.0):
@@ -119,6 +119,18 @@ def test_model(count):
         assert model.gain(point) == pytest.approx(gain, rel=1e-4, abs=1e-6)
 
 
+def test_shape():
+    """Points of the first steps of the evolution strategy are as good as each other, as far as the region's model goes.
+
+    One direction, in which the model is hardly curved, is not longer than a thousand of the shortest.
+    """
+    rng = np.random.default_rng(4)
+    turned, strengths = np.linalg.qr(rng.standard_normal((3, 3)))[0], np.array([-4.0, 1.0, 1e-9])
+    shape = trust_region._shape(turned @ np.diag(strengths) @ turned.T)
+    np.testing.assert_allclose(shape, turned @ np.diag([1e-6, 4e-6, 1.0]) @ turned.T, atol=1e-15)
+    np.testing.assert_array_equal(trust_region._shape(np.zeros((2, 2))), np.eye(2))
+
+
 @pytest.mark.parametrize("flat", [False, True])
 def test_even_axes(flat):
     """They make a quadratic function equally curved in all directions, but do not stretch flat ones at will."""
@@ -168,14 +180,15 @@ EVENTS = st.tuples(
 )
 
 
-@given(st.lists(EVENTS, max_size=40))
+@given(st.lists(EVENTS, max_size=40), st.booleans(), st.sampled_from([1, 4]), st.randoms(use_true_random=False))
 @settings(max_examples=100, deadline=None)
-def test_turns(events):
-    """Radius, turns and what the model of the whole space gets, after steps, points elsewhere and told ones."""
-    region, oracle = TrustRegion(np.array([[0.0, 1.0]]), 0), naive.Turns()
-    x, y = [[0.5]] * 10, [0.0] * 10
+def test_turns(events, exact, pause, random):
+    """Radius, turns, searches elsewhere, and what the model of the whole space gets, after steps and other points."""
+    region, oracle = TrustRegion(np.array([[0.0, 1.0]]), 0), naive.Turns(exact, pause)
+    region.exact, region._pause = exact, pause
+    x, y = [[random.random()] for _ in range(10)], [random.random() for _ in range(10)]
     for inside, share, gain, promises, asked in events:
-        best = int(np.argmax(y))
+        best = oracle.centre(y)
         promised = 1.0 if promises else -1.0
         region._fitted = lambda *_, promised=promised: Promising(promised)
         region._offer = lambda *_, promises=promises: np.zeros(1) if promises else None
@@ -185,15 +198,17 @@ def test_turns(events):
         found = region.observe(np.array(x), np.array(y), asked)
         position, distance = len(y) - 1, abs(x[-1][0] - x[best][0])
         if inside and asked and promises:
-            expected = {int(np.argmax(y))} if oracle.step(gain, 1.0, distance) else set()
+            expected = {oracle.centre(y)} if oracle.step(y[-1] - y[best], 1.0, distance, y) else set()
             expected |= {position} if distance >= 0.01 else set()
         else:
-            if asked or gain > 0.0:
-                oracle.elsewhere(gain, distance, promises)
+            if asked or y[-1] > max(y[:-1]):
+                oracle.elsewhere(distance, promises, x, y)
             expected = {best, position}
         assert set(found) == expected
         state = (region.radius, region._pause, region._wait, region._streak, region.exact)
         assert state == (oracle.radius, oracle.pause, oracle.wait, oracle.streak, oracle.exact)
+        assert region._searches == oracle.searches
+        assert region._elsewhere == (-1 if oracle.other is None else oracle.other)
         propose = region.propose(np.array(x), np.array(y), np.empty((0, 1)), np.empty((0, 1)))
         assert (propose is not None) == (promises and not oracle.wait)
 
@@ -226,6 +241,47 @@ def test_only_where_everything_is_learned_and_continuous():
     assert sb.GPPI(box)._region is None
 
 
+# ---- searches elsewhere
+
+
+def hills(x):
+    """Two hills: the higher one, 1, at .25 of the sides, the other one, .8, at .8 of them."""
+    away = (np.asarray(x) - BOUNDS[:, 0]) / SIDES
+    return np.maximum(1.0 - 9.0 * ((away - 0.25) ** 2).sum(axis=-1), 0.8 - 9.0 * ((away - 0.8) ** 2).sum(axis=-1))
+
+
+def test_a_search_elsewhere_and_back():
+    """Once the best point's has ended, one begins at a point told long ago, with steps around it, and ends there."""
+    region = TrustRegion(BOUNDS, 0)
+    x = BOUNDS[:, 0] + SIDES * np.concatenate([[[0.25, 0.25]], np.random.default_rng(2).random((30, 2))])
+    y = hills(x)
+    region.exact, region._pause, region.radius = True, trust_region.PATIENCE, 1e-3
+    none, centres = np.empty((0, 2)), []
+    while region._elsewhere >= 0 or not centres:
+        point = region.propose(x, y, none, none)
+        if point is None:  # a point of the whole space
+            point = BOUNDS[:, 0]
+        elif region._elsewhere >= 0:
+            centres.append(region._elsewhere)
+            assert np.abs((point - x[region._elsewhere]) / SIDES).max() <= region.radius * (1.0 + 1e-9)
+        x = np.concatenate([x, point[None]])
+        y = np.append(y, hills(point))
+        region.observe(x, y, True)
+        assert len(y) < 60
+    assert len(set(centres)) > 1
+    assert region.radius <= 1e-3
+    first, _, ended = region._searches
+    assert first == 0
+    np.testing.assert_allclose((x[ended] - BOUNDS[:, 0]) / SIDES, 0.8, atol=0.01)
+
+
+@pytest.mark.slow
+def test_the_better_of_two_valleys():
+    """It is found by a search elsewhere, though the other one is wider and was searched first."""
+    _, values = minimized(rosenbrock, 5, 400, seed=4, tolerance=1e-4)
+    assert values[-1] <= 1e-4
+
+
 # ---- the evolution strategy
 
 
@@ -256,6 +312,7 @@ def test_the_evolution_strategy_comes_after_steps_without_a_gain(monkeypatch):
 def test_points_of_the_evolution_strategy_are_known_again_far_from_the_origin(monkeypatch):
     """Where coordinates are rounded by more than the shortest steps."""
     monkeypatch.setattr(trust_region, "LATE", 12)
+    monkeypatch.setattr(trust_region, "PATIENCE", 1)
     function, asked = cone(2), []
     policy = sb.GPEI(sb.Box([[1e6, 1e6 + 1.0]] * 2), minimize=True)
     policy._region.exact = True
@@ -269,6 +326,7 @@ def test_points_of_the_evolution_strategy_are_known_again_far_from_the_origin(mo
 def test_named_settings_of_the_evolution_strategy_are_known_again(monkeypatch):
     """Though a setting is not, to the last digit, the point that it was made of."""
     monkeypatch.setattr(trust_region, "LATE", 12)
+    monkeypatch.setattr(trust_region, "PATIENCE", 1)
     space = sb.SearchSpace({"far": sb.Real(1e6, 1e6 + 1.0), "rate": sb.Real(1e-5, 1.0, log=True)})
     function, asked = cone(2), set()
     policy = sb.GPEI(space, minimize=True)
@@ -431,21 +489,24 @@ def test_predictions_have_all_observations(withholding):
 
 
 @pytest.mark.parametrize("batch", [1, 3])
-@pytest.mark.parametrize("late", [12, 300])
-@pytest.mark.sampled(2)
-def test_replayed_and_restored(batch, late, monkeypatch):
+@pytest.mark.parametrize(("late", "rounds", "searches"), [(12, 24, False), (300, 24, False), (300, 48, True)])
+@pytest.mark.sampled(3)
+def test_replayed_and_restored(batch, late, rounds, searches, monkeypatch):
     """A policy that is told the same points in the same order, as asked for, goes on alike; so does a restored one."""
     monkeypatch.setattr(trust_region, "LATE", late)
-    function = cone(2)
-    space = sb.Box([[0, 1]] * 2)
+    space = sb.Box(BOUNDS) if searches else sb.Box([[0, 1]] * 2)
+    function = (lambda x: float(-hills(x))) if searches else cone(2)
     first, replayed, restored = (sb.GPEI(space, minimize=True) for _ in range(3))
-    for _ in range(24 // batch):
+    for policy in (first, replayed):
+        policy._region.exact = searches
+    for _ in range(rounds // batch):
         asked = first.ask(batch)
         for x in asked[::-1]:  # in another order than they were asked for
             first.tell(x, function(x))
             replayed._tell(True, x, function(x), None)
     restored._introduce(np.arange(first.domain.size), first.domain.points())
     restored.restore(copied(first.state()))
+    assert bool(first._region._searches) == searches
     for _, other in itertools.product(range(4), (replayed, restored)):
         np.testing.assert_array_equal(first.ask(), other.ask())
         first.abandon()

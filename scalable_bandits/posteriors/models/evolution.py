@@ -88,10 +88,11 @@ class EvolutionStrategy(Stateful):
         self.started = False
         self._begin(np.full(dimension, 0.5), WIDE, first_size(dimension), -math.inf)
 
-    def start(self, best: Floats, top: float) -> None:
-        """Start around the best point (d,) so far, with its value."""
+    def start(self, best: Floats, top: float, covariance: Floats) -> None:
+        """Start around the best point (d,) so far, with its value, and steps of a shape, a covariance (d, d)."""
         self.started = True
         self._begin(self._to_cube(best), first_length(len(best)), first_size(len(best)), top)
+        self._covariance[:] = covariance
 
     def _begin(self, mean: Floats, length: float, size: int, top: float) -> None:
         self._mean[:], self._covariance[:] = mean, np.eye(len(mean))

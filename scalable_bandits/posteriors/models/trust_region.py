@@ -1,5 +1,7 @@
 """Refinement of the best point: a trust region around it, with a model of its own of the observations nearest to it.
 
+Where values are exact and the region has converged, it begins again elsewhere.
+
     model    f = mean + RBF process + linear form + quadratic form, the factors and the lengthscale learned from the
              observations nearest to the best one, as exact values and without a transform; once more in coordinates
              in which the posterior mean is equally curved in all directions at the best point, and the likelier of
@@ -9,7 +11,11 @@
              rho > 0.7 and x near the edge of the region: double r;  rho < 0.1: halve r
     turns    after a step with rho >= 0.1 the next point is the region's again; after others, 1, 2 and then always 4
              points are those of the whole space first; where values are exact, from 300 observations on, nine times
-             as many of an evolution strategy come before these (`evolution.py`), which need no model
+             as many of an evolution strategy come before these (`evolution.py`), which need no model; its first
+             steps have the shape in which the region's model is equally curved in all directions
+    restart  where no gain is predicted, and values are exact: at the point that multi-level single linkage names
+             (`starts.py`), with its best point in the place of the best one, until a better one than all is found, or
+             the gain predicted is below a thousandth of what is missing
 
 Distances are the largest ones along a coordinate, as shares of the space's sides. The radius is as at first when a
 point of the whole space is the best one and far away. What the region does follows from the observations, their order,
@@ -45,7 +51,8 @@ from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogN
 from scalable_bandits.posteriors.models.evolution import EvolutionStrategy
 from scalable_bandits.posteriors.models.learned import BY_CHANCE, share_of_ties
 from scalable_bandits.posteriors.models.model import MEAN
-from scalable_bandits.posteriors.state import StateEntry, Stateful, member, number
+from scalable_bandits.posteriors.models.starts import next_start
+from scalable_bandits.posteriors.state import StateEntry, Stateful, member, number, value
 from scalable_bandits.randomness import derived_seed
 
 FIRST = 10  # least number of observations before the first step: points that are spread over the space
@@ -63,6 +70,7 @@ STREAK = 5  # number of steps in a row, each with a gain as predicted, after whi
 SPACING = 0.01  # length of the steps, in sides of the space, from which on the model of the whole space has them all
 SAME = 1e-15  # distance, in sides of the space, at which two points are one
 NOISE = 1e-12  # noise variance of a value, relative to the variance of the values
+WORTH = 1e-3  # least gain that is worth a step elsewhere, relative to how much better the best point is
 LEAST = 1e-11  # least gain that is worth a step, in distances from the upper quartile of the values to the best one
 # Variances of the RBF process, of the linear and of the quadratic form, relative to the variance of the values.
 VARIANCES, VARIANCE_RANGE = LogNormal(10.0, 2.0), (1e-9, 1e7)
@@ -218,7 +226,10 @@ class TrustRegion(Stateful):
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (
         number("radius", float), number("exact", bool), number("_streak", int), number("_pause", int),
-        number("_wait", int), number("_left", int), number("_repeats", int), member("_evolution", name="evolution"),
+        number("_wait", int), number("_left", int), number("_repeats", int),
+        number("_elsewhere", int), number("_narrow", float),
+        value("searches", "(k,)", np.int64, lambda own: own._searches, lambda own, held: own._searches.extend(held)),
+        member("_evolution", name="evolution"),
     )  # fmt: skip
 
     def __init__(self, bounds: Floats, seed: int):
@@ -228,6 +239,9 @@ class TrustRegion(Stateful):
         self._pause, self._wait = 1, 0  # points of the whole space after the next step without a gain; until the next
         self._evolution, self._left = EvolutionStrategy(bounds, seed), 0  # and how many of its points are left
         self._repeats = 0  # measurements of the best point that agreed; `REPEATS` where that is known or told nothing
+        # Position of the best point of a search that began elsewhere than at the best one, or -1; radius around the
+        # best one before; positions at which searches began and ended.
+        self._elsewhere, self._narrow, self._searches = -1, RADIUS, list[int]()
         self._model: tuple[int, LocalModel] | None = None  # of so many observations
 
     @property
@@ -253,12 +267,16 @@ class TrustRegion(Stateful):
         """
         if len(y) < self.first:
             return None
-        best = x[np.argmax(y)]
+        best = x[self._centre(y)]
         held = self.holds(pending, best)
         if self._repeats_best(len(y)) and not held:
             return np.asarray(best)
         found = self._evolved(pending) if self._wait else None if held else self._offer(x, y)
         return None if found is None or self._holds_same(np.concatenate([failed, pending]), found) else found
+
+    def _centre(self, y: Floats) -> int:
+        """Return the position of the best point of the present search."""
+        return int(np.argmax(y)) if self._elsewhere < 0 else self._elsewhere
 
     def _repeats_best(self, count: int) -> bool:
         """Whether the best point is to be measured again, after so many observations."""
@@ -272,7 +290,7 @@ class TrustRegion(Stateful):
 
     def _offer(self, x: Floats, y: Floats) -> Floats | None:
         """Return the point (d,) of the region with the largest mean; None if it promises no gain, or is known."""
-        best, model = x[np.argmax(y)], self._fitted(x, y)
+        best, model = x[self._centre(y)], self._fitted(x, y)
         reach = self.radius * self._sides
         low, high = np.maximum(best - reach, self._bounds[:, 0]), np.minimum(best + reach, self._bounds[:, 1])
         bounds = (np.column_stack([low, high]) - best[:, None]) / model.scale[:, None]
@@ -283,7 +301,7 @@ class TrustRegion(Stateful):
             sure = mean[1] - model.best > SURE * math.sqrt(variance[1])
             top = maximize_over_box(model.posterior, MEAN, bounds, seed, likely[: 1 + sure], SIZES)
         found = np.clip(best + top.x * model.scale, low, high)
-        return None if model.gain(found) < _least(y) or self._holds_same(x, found) else found
+        return None if model.gain(found) < self._worth(y) or self._holds_same(x, found) else found
 
     def observe(self, x: Floats, y: Floats, asked: bool) -> list[int]:
         """Adapt to the last observation, and return the positions of those that the model of the whole space gets.
@@ -298,7 +316,7 @@ class TrustRegion(Stateful):
         earlier = len(y) - 1
         if earlier < self.first:
             return [earlier]
-        best = int(np.argmax(y[:earlier]))
+        best, top = self._centre(y[:earlier]), float(y[:earlier].max())
         gain, distance = float(y[-1] - y[best]), float(self._distances(x[-1:], x[best])[0])
         if asked and distance < SAME and self._repeats_best(earlier):
             self._repeats = self._repeats + 1 if gain == 0.0 else REPEATS
@@ -309,21 +327,25 @@ class TrustRegion(Stateful):
         predicted = -math.inf
         if asked and self.holds(x[-1:], x[best]):
             predicted = self._fitted(x[:-1], y[:-1]).gain(x[-1])
-        if predicted < _least(y[:-1]):
-            if gain > 0.0:
+        if predicted < self._worth(y[:-1]):
+            if y[-1] > top:
+                if self._elsewhere >= 0 or distance > FAR * self.radius:
+                    self._elsewhere, self.radius = -1, RADIUS
                 self._pause, self._wait = 1, 0
-                if distance > FAR * self.radius:
-                    self.radius = RADIUS
             elif asked and self._wait:
                 self._wait -= 1
             elif asked and self._offer(x[:-1], y[:-1]) is None:  # it was the region's turn
-                self._pause = PATIENCE
+                again, self._pause = self._pause == PATIENCE, PATIENCE
                 self._pass_turn(x, y)
+                if again and self.exact:
+                    self._turn_elsewhere(x, y)
             return [best, earlier]
         apart = [earlier] if distance >= SPACING else []
+        if self._elsewhere >= 0 and gain > 0.0:
+            self._elsewhere = -1 if y[-1] > top else earlier
         if gain <= 0.0 or gain < 0.1 * predicted:
             self._without_gain(x, y)
-            return [int(np.argmax(y)), *apart]
+            return [self._centre(y), *apart]
         self._pause, self._wait, self._streak = 1, 0, self._streak + 1
         self.exact = self.exact or self._streak >= STREAK
         if gain > 0.7 * predicted and distance > 0.8 * self.radius:
@@ -334,7 +356,7 @@ class TrustRegion(Stateful):
         """Take note that the function failed at a point (d,): in the region it is a step without a gain."""
         if len(y) < self.first:
             return
-        best = x[np.argmax(y)]
+        best = x[self._centre(y)]
         if (position := self._evolution.find(point)) is not None:
             self._tell_evolution(position, float(y.min()), x, y)
         elif float(self._distances(point[None], best)[0]) < SAME:
@@ -352,11 +374,28 @@ class TrustRegion(Stateful):
     def _pass_turn(self, x: Floats, y: Floats) -> None:
         """Leave the next points to the whole space, and before these to the evolution strategy."""
         self._wait = self._pause
-        if self.exact and len(y) >= LATE:
+        if self.exact and len(y) >= LATE and self._pause == PATIENCE:
             self._left = SERIES * self._wait
             if not self._evolution.started:
                 best = int(np.argmax(y))
-                self._evolution.start(x[best], float(y[best]))
+                shape = _shape(self._fit(x, y, best).posterior.curvature)
+                self._evolution.start(x[best], float(y[best]), shape)
+
+    def _turn_elsewhere(self, x: Floats, y: Floats) -> None:
+        """Begin a search elsewhere, if there is a place, as that of the best point has ended; or go back to this."""
+        self._searches.append(self._centre(y))
+        if self._elsewhere >= 0:
+            self._search_around(-1, self._narrow)
+        elif (start := next_start((x - self._bounds[:, 0]) / self._sides, y, self._searches)) is not None:
+            self._searches.append(start)
+            self._narrow = self.radius
+            self._search_around(start, RADIUS)
+
+    def _search_around(self, position: int, radius: float) -> None:
+        """Search around the point at a position, or the best one, -1, after a point of the whole space."""
+        self._elsewhere, self.radius, self._model = position, radius, None
+        self._pause = self._wait = 1
+        self._left = min(self._left, SERIES)
 
     def _observe_evolved(self, x: Floats, y: Floats, position: int) -> list[int]:
         """Adapt to the last observation, which is a point of the evolution strategy."""
@@ -366,6 +405,7 @@ class TrustRegion(Stateful):
         apart = [len(y) - 1] if distance >= SPACING else []
         if y[-1] <= y[best]:
             return [best, *apart]
+        self._elsewhere = -1
         self.radius = max(self.radius, min(distance, RADIUS))
         return apart
 
@@ -374,6 +414,10 @@ class TrustRegion(Stateful):
         best = int(np.argmax(ys))
         self._evolution.observe(position, y, x[best], float(ys[best]), _least(ys))
         self._left = max(0, self._left - 1)
+
+    def _worth(self, y: Floats) -> float:
+        """Return the least gain that is worth a step."""
+        return max(_least(y), WORTH * float(y.max() - y[self._centre(y)]))
 
     def _holds_same(self, points: Floats, x: Floats) -> bool:
         return bool((self._distances(points, x) < SAME).any())
@@ -384,12 +428,13 @@ class TrustRegion(Stateful):
     def _fitted(self, x: Floats, y: Floats) -> LocalModel:
         """Return the model of the observations near the best one, made once for each number of observations."""
         if self._model is None or self._model[0] != len(y):
-            with one_thread:
-                self._model = len(y), self._fit(x, y)
+            self._model = len(y), self._fit(x, y, self._centre(y))
         return self._model[1]
 
-    def _fit(self, x: Floats, y: Floats) -> LocalModel:
-        d, best = x.shape[1], int(np.argmax(y))
+    @one_thread
+    def _fit(self, x: Floats, y: Floats, best: int) -> LocalModel:
+        """Return the model of the observations near the one at a position."""
+        d = x.shape[1]
         distances = self._distances(x, x[best])
         most = min(MOST, 3 * coefficients(d) + d)
         nearest = np.lexsort((-y, distances))[: 2 * most]
@@ -420,12 +465,23 @@ def _even_axes(curvature: Floats, points: Floats) -> Floats:
     Directions with little of it, relative to the most, are taken to have the least share of it. The coordinates of the
     points (m, d) are as large as before, on average.
     """
-    strengths, directions = np.linalg.eigh(curvature)
-    strengths = np.abs(strengths)
-    axes = np.sqrt(np.maximum(strengths, FLATTEST * strengths.max()))[:, None] * directions.T
-    if not (np.isfinite(axes).all() and axes.any()):
-        return np.eye(len(axes))
+    strengths, directions = _directions(curvature)
+    axes = np.sqrt(strengths)[:, None] * directions.T
     return np.asarray(axes * math.sqrt((points**2).sum() / ((points @ axes.T) ** 2).sum()))
+
+
+def _shape(curvature: Floats) -> Floats:
+    """Return the covariance (d, d), 1 in its longest direction, of points among which a curvature (d, d) is even."""
+    strengths, directions = _directions(curvature)
+    return np.asarray((directions * (strengths.min() / strengths)) @ directions.T)
+
+
+def _directions(curvature: Floats) -> tuple[Floats, Floats]:
+    """Return how much a surface is curved, (d,), at least a share of the most, in directions (d, d), its columns."""
+    strengths, directions = np.linalg.eigh(curvature)
+    strengths = np.maximum(np.abs(strengths), FLATTEST * np.abs(strengths).max())
+    usable = np.isfinite(strengths).all() and strengths.all()
+    return (strengths, directions) if usable else (np.ones(len(strengths)), np.eye(len(strengths)))
 
 
 def _kernel_of(logs: Floats) -> Kernel:
