@@ -106,7 +106,7 @@ class Turns:
                 self.turn_elsewhere(x, y)
 
     def turn_elsewhere(self, x, y):
-        self.searches.append(self.centre(y))
+        self.searches += [self.centre(y)] if self.centre(y) not in self.searches else []
         if self.other is not None:
             self.other, self.radius, self.pause, self.wait = None, self.narrow, 1, 1
         elif (start := starts.next_start(x, y, self.searches)) is not None:

@@ -383,7 +383,8 @@ class TrustRegion(Stateful):
 
     def _turn_elsewhere(self, x: Floats, y: Floats) -> None:
         """Begin a search elsewhere, if there is a place, as that of the best point has ended; or go back to this."""
-        self._searches.append(self._centre(y))
+        if (centre := self._centre(y)) not in self._searches:
+            self._searches.append(centre)
         if self._elsewhere >= 0:
             self._search_around(-1, self._narrow)
         elif (start := next_start((x - self._bounds[:, 0]) / self._sides, y, self._searches)) is not None:
