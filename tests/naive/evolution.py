@@ -5,13 +5,27 @@ import math
 import numpy as np
 
 
+def spread(points, values):
+    """Step size and covariance at the start, from the better third of some points of the unit cube."""
+    best, *others = sorted(range(len(values)), key=lambda i: (-values[i], i))[: math.ceil(len(values) / 3)]
+    d, count = len(points[0]), len(others) + 1
+    matrix = np.array(
+        [
+            [sum((points[i][a] - points[best][a]) * (points[i][b] - points[best][b]) for i in others) for b in range(d)]
+            for a in range(d)
+        ]
+    )
+    longest = max(np.linalg.eigvals(matrix / count).real)
+    return min(0.2, math.sqrt(longest) / 2), matrix / count / longest + 1e-8 * np.eye(d)
+
+
 class CMAES:
     """Mean, step size, covariance and paths, after each generation; values are maximised."""
 
-    def __init__(self, mean, sigma, size, covariance):
+    def __init__(self, mean, sigma, size, covariance=None):
         self.n, self.size, self.g = len(mean), size, 0
         self.mean, self.sigma = list(mean), sigma
-        self.C = np.array(covariance)
+        self.C = np.eye(self.n) if covariance is None else covariance
         self.p_sigma, self.p_c = np.zeros(self.n), np.zeros(self.n)
         n = self.n
         raw = [math.log((size + 1) / 2) - math.log(i) for i in range(1, size + 1)]

@@ -119,18 +119,6 @@ def test_model(count):
         assert model.gain(point) == pytest.approx(gain, rel=1e-4, abs=1e-6)
 
 
-def test_shape():
-    """Points of the first steps of the evolution strategy are as good as each other, as far as the region's model goes.
-
-    One direction, in which the model is hardly curved, is not longer than a thousand of the shortest.
-    """
-    rng = np.random.default_rng(4)
-    turned, strengths = np.linalg.qr(rng.standard_normal((3, 3)))[0], np.array([-4.0, 1.0, 1e-9])
-    shape = trust_region._shape(turned @ np.diag(strengths) @ turned.T)
-    np.testing.assert_allclose(shape, turned @ np.diag([1e-6, 4e-6, 1.0]) @ turned.T, atol=1e-15)
-    np.testing.assert_array_equal(trust_region._shape(np.zeros((2, 2))), np.eye(2))
-
-
 @pytest.mark.parametrize("flat", [False, True])
 def test_even_axes(flat):
     """They make a quadratic function equally curved in all directions, but do not stretch flat ones at will."""

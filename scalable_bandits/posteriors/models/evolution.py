@@ -6,6 +6,7 @@
              p = (1 - cs) p + sqrt(cs (2 - cs) mass) C^(-1/2) y,  sigma = sigma exp(cs / ds (|p| / E|z| - 1))
              q = (1 - cc) q + h sqrt(cc (2 - cc) mass) y,  h = 0 where p is long, else 1
              C = (1 - ...) C + c1 q q' + cm sum_i w_i y_i y_i'  over all, w_i < 0 in the worse half
+    start    at the best point, with half the spread of the better third of all points around it
     restart  where the steps are as short as they may be, or all values are equal: with twice the size and at a point
              drawn from the whole space; at the best point, with the first size, if that was found elsewhere since
 
@@ -14,7 +15,7 @@ may be told in any order, and several may be pending.
 
 Sources: Hansen 2016, The CMA evolution strategy: a tutorial (weights and rates are those of its table 1); Auger and
 Hansen 2005, A restart CMA evolution strategy with increasing population size; Hansen 2011, Injecting external solutions
-into CMA-ES.
+into CMA-ES; for a start with what is known, Nomura et al. 2021, Warm starting CMA-ES for hyperparameter optimization.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from scalable_bandits.randomness import generator
 # less is known of where the best ones lie.
 LENGTH = 0.01
 WIDE = 0.2  # the same around a point that was drawn, in all; also the largest around the best one
+BETTER = 1 / 3  # share of the observations whose spread around the best one gives the first steps their shape
+NARROWEST = 1e-8  # least variance of these steps in a direction, relative to that of the longest one
 SHORTEST = 1e-9  # length in all directions below which the strategy starts again
 ELSEWHERE = 0.01  # distance of the best point from the mean, in sides, from which on it was found elsewhere
 # Distance at which two points are one, in sides of the space and in lengths of a step: named settings are rounded.
@@ -88,11 +91,19 @@ class EvolutionStrategy(Stateful):
         self.started = False
         self._begin(np.full(dimension, 0.5), WIDE, first_size(dimension), -math.inf)
 
-    def start(self, best: Floats, top: float, covariance: Floats) -> None:
-        """Start around the best point (d,) so far, with its value, and steps of a shape, a covariance (d, d)."""
+    @one_thread
+    def start(self, x: Floats, y: Floats) -> None:
+        """Start around the best of some points (n, d) with values (n,), with steps spread as the better ones are."""
+        points, order = self._to_cube(x), np.argsort(-y, kind="stable")
+        away = points[order[: math.ceil(BETTER * len(y))]] - points[order[0]]
+        spread = away.T @ away / len(away)
+        longest, dimension = float(np.linalg.eigvalsh(spread)[-1]), len(spread)
+        length = min(WIDE, 0.5 * math.sqrt(longest)) if longest else first_length(dimension)
         self.started = True
-        self._begin(self._to_cube(best), first_length(len(best)), first_size(len(best)), top)
-        self._covariance[:] = covariance
+        self._begin(points[order[0]], length, first_size(dimension), float(y[order[0]]))
+        if longest:
+            self._covariance *= NARROWEST
+            self._covariance += spread / longest
 
     def _begin(self, mean: Floats, length: float, size: int, top: float) -> None:
         self._mean[:], self._covariance[:] = mean, np.eye(len(mean))

@@ -11,8 +11,7 @@ Where values are exact and the region has converged, it begins again elsewhere.
              rho > 0.7 and x near the edge of the region: double r;  rho < 0.1: halve r
     turns    after a step with rho >= 0.1 the next point is the region's again; after others, 1, 2 and then always 4
              points are those of the whole space first; where values are exact, from 300 observations on, nine times
-             as many of an evolution strategy come before these (`evolution.py`), which need no model; its first
-             steps have the shape in which the region's model is equally curved in all directions
+             as many of an evolution strategy come before these four (`evolution.py`), which need no model
     restart  where no gain is predicted, and values are exact: at the point that multi-level single linkage names
              (`starts.py`), with its best point in the place of the best one, until a better one than all is found, or
              the gain predicted is below a thousandth of what is missing
@@ -377,9 +376,7 @@ class TrustRegion(Stateful):
         if self.exact and len(y) >= LATE and self._pause == PATIENCE:
             self._left = SERIES * self._wait
             if not self._evolution.started:
-                best = int(np.argmax(y))
-                shape = _shape(self._fit(x, y, best).posterior.curvature)
-                self._evolution.start(x[best], float(y[best]), shape)
+                self._evolution.start(x, y)
 
     def _turn_elsewhere(self, x: Floats, y: Floats) -> None:
         """Begin a search elsewhere, if there is a place, as that of the best point has ended; or go back to this."""
@@ -429,13 +426,12 @@ class TrustRegion(Stateful):
     def _fitted(self, x: Floats, y: Floats) -> LocalModel:
         """Return the model of the observations near the best one, made once for each number of observations."""
         if self._model is None or self._model[0] != len(y):
-            self._model = len(y), self._fit(x, y, self._centre(y))
+            self._model = len(y), self._fit(x, y)
         return self._model[1]
 
     @one_thread
-    def _fit(self, x: Floats, y: Floats, best: int) -> LocalModel:
-        """Return the model of the observations near the one at a position."""
-        d = x.shape[1]
+    def _fit(self, x: Floats, y: Floats) -> LocalModel:
+        d, best = x.shape[1], self._centre(y)
         distances = self._distances(x, x[best])
         most = min(MOST, 3 * coefficients(d) + d)
         nearest = np.lexsort((-y, distances))[: 2 * most]
@@ -466,23 +462,12 @@ def _even_axes(curvature: Floats, points: Floats) -> Floats:
     Directions with little of it, relative to the most, are taken to have the least share of it. The coordinates of the
     points (m, d) are as large as before, on average.
     """
-    strengths, directions = _directions(curvature)
-    axes = np.sqrt(strengths)[:, None] * directions.T
-    return np.asarray(axes * math.sqrt((points**2).sum() / ((points @ axes.T) ** 2).sum()))
-
-
-def _shape(curvature: Floats) -> Floats:
-    """Return the covariance (d, d), 1 in its longest direction, of points among which a curvature (d, d) is even."""
-    strengths, directions = _directions(curvature)
-    return np.asarray((directions * (strengths.min() / strengths)) @ directions.T)
-
-
-def _directions(curvature: Floats) -> tuple[Floats, Floats]:
-    """Return how much a surface is curved, (d,), at least a share of the most, in directions (d, d), its columns."""
     strengths, directions = np.linalg.eigh(curvature)
-    strengths = np.maximum(np.abs(strengths), FLATTEST * np.abs(strengths).max())
-    usable = np.isfinite(strengths).all() and strengths.all()
-    return (strengths, directions) if usable else (np.ones(len(strengths)), np.eye(len(strengths)))
+    strengths = np.abs(strengths)
+    axes = np.sqrt(np.maximum(strengths, FLATTEST * strengths.max()))[:, None] * directions.T
+    if not (np.isfinite(axes).all() and axes.any()):
+        return np.eye(len(axes))
+    return np.asarray(axes * math.sqrt((points**2).sum() / ((points @ axes.T) ** 2).sum()))
 
 
 def _kernel_of(logs: Floats) -> Kernel:
