@@ -38,6 +38,7 @@ import math
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import RBF, Kernel, Linear
@@ -227,7 +228,7 @@ class TrustRegion(Stateful):
         number("radius", float), number("exact", bool), number("_streak", int), number("_pause", int),
         number("_wait", int), number("_left", int), number("_repeats", int),
         number("_elsewhere", int), number("_narrow", float),
-        value("searches", "(k,)", np.int64, lambda own: own._searches, lambda own, held: own._searches.extend(held)),
+        value("searches", "(k,)", np.int64, lambda own: own._searches, lambda own, held: own._take_searches(held)),
         member("_evolution", name="evolution"),
     )  # fmt: skip
 
@@ -445,6 +446,9 @@ class TrustRegion(Stateful):
         turned = Turned(points, z, _even_axes(straight.curvature, points))
         likelier = turned if turned.density > straight.density else straight
         return LocalModel(likelier, x[best], scale, float(z[0]), unit)
+
+    def _take_searches(self, held: NDArray[np.int64]) -> None:
+        self._searches = held.tolist()
 
     def after_restore(self) -> None:
         """Forget the model, which follows from the observations."""
