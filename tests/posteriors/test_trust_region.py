@@ -263,13 +263,6 @@ def test_a_search_elsewhere_and_back():
     np.testing.assert_allclose((x[ended] - BOUNDS[:, 0]) / SIDES, 0.8, atol=0.01)
 
 
-@pytest.mark.slow
-def test_the_better_of_two_valleys():
-    """It is found by a search elsewhere, though the other one is wider and was searched first."""
-    _, values = minimized(rosenbrock, 5, 400, seed=4, tolerance=1e-4)
-    assert values[-1] <= 1e-4
-
-
 # ---- the evolution strategy
 
 
@@ -484,7 +477,7 @@ def test_replayed_and_restored(batch, late, rounds, searches, monkeypatch):
     monkeypatch.setattr(trust_region, "LATE", late)
     space = sb.Box(BOUNDS) if searches else sb.Box([[0, 1]] * 2)
     function = (lambda x: float(-hills(x))) if searches else cone(2)
-    first, replayed, restored = (sb.GPEI(space, minimize=True) for _ in range(3))
+    first, replayed, restored = (sb.GPEI(space, minimize=True, seed=2) for _ in range(3))
     for policy in (first, replayed):
         policy._region.exact = searches
     for _ in range(rounds // batch):
