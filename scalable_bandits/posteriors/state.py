@@ -88,6 +88,25 @@ def number(attribute: str, kind: type, *, name: str = "") -> StateEntry:
     return StateEntry(name or attribute.lstrip("_"), "()", kind, attrgetter(attribute), write)
 
 
+def listed(attribute: str, dtype: DTypeLike, *, name: str = "") -> StateEntry:
+    """Declare a list of numbers, which is replaced when it is restored.
+
+    Parameters
+    ----------
+    attribute
+        Attribute that holds the list.
+    dtype
+        Data type.
+    name
+        Name in the state; the attribute's, without underscores in front, if not given.
+    """
+
+    def write(owner: Any, held: Any) -> None:
+        setattr(owner, attribute, held.tolist())
+
+    return StateEntry(name or attribute.lstrip("_"), "(n,)", dtype, attrgetter(attribute), write)
+
+
 def value(
     name: str, shape: str, dtype: DTypeLike | None, read: Callable[[Any], ArrayLike],
     write: Callable[[Any, Any], None] = lambda owner, held: None,

@@ -49,7 +49,7 @@ from scalable_bandits.posteriors.hyperparameters.transform import Transform, hal
 from scalable_bandits.posteriors.hyperparameters.uncertainty import MOST_POINTS, Uncertainty
 from scalable_bandits.posteriors.models.model import CANDIDATES, Candidates, GivenPrior, MakeEngine, Model
 from scalable_bandits.posteriors.regression import Regression
-from scalable_bandits.posteriors.state import StateEntry, value
+from scalable_bandits.posteriors.state import StateEntry, listed, value
 from scalable_bandits.spaces import Domain, Indices
 
 REACH = 2000  # largest number of observations of an exact model
@@ -76,14 +76,6 @@ MOST_LIKELY = 16  # number of the best points among which these choose those to 
 
 class ApproximateModel(UserWarning):
     """A learned model has more observations than an exact one can have."""
-
-
-def listed(name: str, dtype: type[np.generic]) -> StateEntry:
-    """Declare a list of numbers, kept in the attribute of this name."""
-    return value(
-        f"learned.{name}", "(n,)", dtype, lambda own: getattr(own, name),
-        lambda own, held: setattr(own, name, held.tolist()),
-    )  # fmt: skip
 
 
 def share_of_ties(ys: Floats, more: float = 0.0) -> float:
@@ -490,11 +482,11 @@ class LearnedModel(Model):
         super().after_restore()
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (
-        listed("numbers", np.int64),
-        listed("ys", np.float64),
-        listed("variances", np.float64),
-        listed("shown", np.int64),
-        listed("failed", np.int64),
+        listed("numbers", np.int64, name="learned.numbers"),
+        listed("ys", np.float64, name="learned.ys"),
+        listed("variances", np.float64, name="learned.variances"),
+        listed("shown", np.int64, name="learned.shown"),
+        listed("failed", np.int64, name="learned.failed"),
         value("learned.fit", "(p + 2,)", np.float64, _fit_values, _restore_fit),
     )
 

@@ -14,9 +14,9 @@ import numpy as np
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal
 from scalable_bandits.posteriors.hyperparameters.transform import Transform, around_limit
-from scalable_bandits.posteriors.models.learned import NEGLIGIBLE, Fit, LearnedModel, listed
+from scalable_bandits.posteriors.models.learned import NEGLIGIBLE, Fit, LearnedModel
 from scalable_bandits.posteriors.models.model import CANDIDATES, Candidates, GivenPrior, MakeEngine, Model
-from scalable_bandits.posteriors.state import State, StateEntry, Stateful, group, nested, part
+from scalable_bandits.posteriors.state import State, StateEntry, Stateful, group, listed, nested, part
 from scalable_bandits.spaces import Domain, Indices, Mask
 
 OBJECTIVE_REACH = 3.0  # distance from the median, in median distances, up to which an objective is nearly linear
@@ -95,7 +95,7 @@ class ConstrainedModel(LearnedModel):
         Whether each observation keeps all limits, by the measured values.
     """
 
-    STATE: ClassVar[tuple[StateEntry, ...]] = (*LearnedModel.STATE, listed("kept", np.bool_))
+    STATE: ClassVar[tuple[StateEntry, ...]] = (*LearnedModel.STATE, listed("kept", np.bool_, name="learned.kept"))
 
     def __init__(self, *arguments: Any):
         self.kept: list[bool] = []

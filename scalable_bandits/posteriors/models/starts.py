@@ -31,9 +31,10 @@ def next_start(points: Floats, values: Floats, used: Collection[int]) -> int | N
     reach = linkage(len(points), points.shape[1])
     order = np.argsort(-values, kind="stable")[:MOST]
     for rank, position in enumerate(order.tolist()):
-        away = np.linalg.norm(points[order[:rank]] - points[position], axis=1)
-        if position not in used and not (away <= reach).any():
-            return int(position)
+        if position not in used:
+            away = np.linalg.norm(points[order[:rank]] - points[position], axis=1)
+            if not (away <= reach).any():
+                return int(position)
     return None
 
 

@@ -38,7 +38,6 @@ import math
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import RBF, Kernel, Linear
@@ -52,7 +51,7 @@ from scalable_bandits.posteriors.models.evolution import EvolutionStrategy
 from scalable_bandits.posteriors.models.learned import BY_CHANCE, share_of_ties
 from scalable_bandits.posteriors.models.model import MEAN
 from scalable_bandits.posteriors.models.starts import next_start
-from scalable_bandits.posteriors.state import StateEntry, Stateful, member, number, value
+from scalable_bandits.posteriors.state import StateEntry, Stateful, listed, member, number
 from scalable_bandits.randomness import derived_seed
 
 FIRST = 10  # least number of observations before the first step: points that are spread over the space
@@ -227,8 +226,7 @@ class TrustRegion(Stateful):
     STATE: ClassVar[tuple[StateEntry, ...]] = (
         number("radius", float), number("exact", bool), number("_streak", int), number("_pause", int),
         number("_wait", int), number("_left", int), number("_repeats", int),
-        number("_elsewhere", int), number("_narrow", float),
-        value("searches", "(k,)", np.int64, lambda own: own._searches, lambda own, held: own._take_searches(held)),
+        number("_elsewhere", int), number("_narrow", float), listed("_searches", np.int64),
         member("_evolution", name="evolution"),
     )  # fmt: skip
 
@@ -446,9 +444,6 @@ class TrustRegion(Stateful):
         turned = Turned(points, z, _even_axes(straight.curvature, points))
         likelier = turned if turned.density > straight.density else straight
         return LocalModel(likelier, x[best], scale, float(z[0]), unit)
-
-    def _take_searches(self, held: NDArray[np.int64]) -> None:
-        self._searches = held.tolist()
 
     def after_restore(self) -> None:
         """Forget the model, which follows from the observations."""
