@@ -195,8 +195,8 @@ def test_turns(events, exact, pause, random):
         assert set(found) == expected
         state = (region.radius, region._pause, region._wait, region._streak, region.exact)
         assert state == (oracle.radius, oracle.pause, oracle.wait, oracle.streak, oracle.exact)
-        assert region._searches == oracle.searches
-        assert region._elsewhere == (-1 if oracle.other is None else oracle.other)
+        assert region._searches._used == oracle.searches
+        assert region._searches._other == (-1 if oracle.other is None else oracle.other)
         propose = region.propose(np.array(x), np.array(y), np.empty((0, 1)), np.empty((0, 1)))
         assert (propose is not None) == (promises and not oracle.wait)
 
@@ -245,20 +245,20 @@ def test_a_search_elsewhere_and_back():
     y = hills(x)
     region.exact, region._pause, region.radius = True, trust_region.PATIENCE, 1e-3
     none, centres = np.empty((0, 2)), []
-    while region._elsewhere >= 0 or not centres:
+    while region._searches._other >= 0 or not centres:
         point = region.propose(x, y, none, none)
         if point is None:  # a point of the whole space
             point = BOUNDS[:, 0]
-        elif region._elsewhere >= 0:
-            centres.append(region._elsewhere)
-            assert np.abs((point - x[region._elsewhere]) / SIDES).max() <= region.radius * (1.0 + 1e-9)
+        elif region._searches._other >= 0:
+            centres.append(region._searches._other)
+            assert np.abs((point - x[region._searches._other]) / SIDES).max() <= region.radius * (1.0 + 1e-9)
         x = np.concatenate([x, point[None]])
         y = np.append(y, hills(point))
         region.observe(x, y, True)
         assert len(y) < 60
     assert len(set(centres)) > 1
     assert region.radius <= 1e-3
-    first, _, ended = region._searches
+    first, _, ended = region._searches._used
     assert first == 0
     np.testing.assert_allclose((x[ended] - BOUNDS[:, 0]) / SIDES, 0.8, atol=0.01)
 
@@ -488,8 +488,8 @@ def test_replayed_and_restored(batch, late, rounds, searches, monkeypatch):
     restored._introduce(np.arange(first.domain.size), first.domain.points())
     for _ in range(2):
         restored.restore(copied(first.state()))
-    assert restored._region._searches == first._region._searches
-    assert bool(first._region._searches) == searches
+    assert restored._region._searches._used == first._region._searches._used
+    assert bool(first._region._searches._used) == searches
     for _, other in itertools.product(range(4), (replayed, restored)):
         np.testing.assert_array_equal(first.ask(), other.ask())
         first.abandon()

@@ -10,12 +10,62 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from typing import ClassVar
 
 import numpy as np
 
 from scalable_bandits.checks import Floats
+from scalable_bandits.posteriors.state import StateEntry, Stateful, listed, number
 
 MOST = 1000  # largest number of points, the best ones, of which one is chosen
+
+
+class Searches(Stateful):
+    """Local searches: around the best point of all, and in turn with this one at other places.
+
+    Parameters
+    ----------
+    radius
+        Radius with which a search begins.
+    """
+
+    STATE: ClassVar[tuple[StateEntry, ...]] = (
+        number("_other", int), number("_narrow", float), listed("_used", np.int64, name="used"),
+    )  # fmt: skip
+
+    def __init__(self, radius: float):
+        self._first, self._narrow = radius, radius  # radius of a new search; around the best point, when it was left
+        self._other = -1  # position of the best point of a search elsewhere, if that has the turn
+        self._used: list[int] = []  # positions at which searches began and ended
+
+    def centre(self, y: Floats) -> int:
+        """Return the position, among values (n,), of the best point of the search that has the turn."""
+        return int(np.argmax(y)) if self._other < 0 else self._other
+
+    def move(self, y: Floats) -> None:
+        """Take note that the last of some values (n,) is better than that of the best point of the search."""
+        if self._other >= 0:
+            self._other = -1 if y[-1] > y[:-1].max() else len(y) - 1
+
+    def end(self) -> bool:
+        """Go back to the best point of all, and return whether the search was elsewhere."""
+        was, self._other = self._other, -1
+        return was >= 0
+
+    def turn(self, points: Floats, y: Floats, radius: float) -> float | None:
+        """Begin the next search, as one with a radius has ended, and return its radius; None if there is none.
+
+        The points (n, d) are in the unit cube, their values (n,).
+        """
+        if (centre := self.centre(y)) not in self._used:
+            self._used.append(centre)
+        if self.end():
+            return self._narrow
+        if (start := next_start(points, y, self._used)) is None:
+            return None
+        self._used.append(start)
+        self._other, self._narrow = start, radius
+        return self._first
 
 
 def next_start(points: Floats, values: Floats, used: Collection[int]) -> int | None:

@@ -50,8 +50,8 @@ from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogN
 from scalable_bandits.posteriors.models.evolution import EvolutionStrategy
 from scalable_bandits.posteriors.models.learned import BY_CHANCE, share_of_ties
 from scalable_bandits.posteriors.models.model import MEAN
-from scalable_bandits.posteriors.models.starts import next_start
-from scalable_bandits.posteriors.state import StateEntry, Stateful, listed, member, number
+from scalable_bandits.posteriors.models.starts import Searches
+from scalable_bandits.posteriors.state import StateEntry, Stateful, member, number
 from scalable_bandits.randomness import derived_seed
 
 FIRST = 10  # least number of observations before the first step: points that are spread over the space
@@ -226,8 +226,7 @@ class TrustRegion(Stateful):
     STATE: ClassVar[tuple[StateEntry, ...]] = (
         number("radius", float), number("exact", bool), number("_streak", int), number("_pause", int),
         number("_wait", int), number("_left", int), number("_repeats", int),
-        number("_elsewhere", int), number("_narrow", float), listed("_searches", np.int64),
-        member("_evolution", name="evolution"),
+        member("_searches", name="searches"), member("_evolution", name="evolution"),
     )  # fmt: skip
 
     def __init__(self, bounds: Floats, seed: int):
@@ -237,9 +236,7 @@ class TrustRegion(Stateful):
         self._pause, self._wait = 1, 0  # points of the whole space after the next step without a gain; until the next
         self._evolution, self._left = EvolutionStrategy(bounds, seed), 0  # and how many of its points are left
         self._repeats = 0  # measurements of the best point that agreed; `REPEATS` where that is known or told nothing
-        # Position of the best point of a search that began elsewhere than at the best one, or -1; radius around the
-        # best one before; positions at which searches began and ended.
-        self._elsewhere, self._narrow, self._searches = -1, RADIUS, list[int]()
+        self._searches = Searches(RADIUS)
         self._model: tuple[int, LocalModel] | None = None  # of so many observations
 
     @property
@@ -265,16 +262,12 @@ class TrustRegion(Stateful):
         """
         if len(y) < self.first:
             return None
-        best = x[self._centre(y)]
+        best = x[self._searches.centre(y)]
         held = self.holds(pending, best)
         if self._repeats_best(len(y)) and not held:
             return np.asarray(best)
         found = self._evolved(pending) if self._wait else None if held else self._offer(x, y)
         return None if found is None or self._holds_same(np.concatenate([failed, pending]), found) else found
-
-    def _centre(self, y: Floats) -> int:
-        """Return the position of the best point of the present search."""
-        return int(np.argmax(y)) if self._elsewhere < 0 else self._elsewhere
 
     def _repeats_best(self, count: int) -> bool:
         """Whether the best point is to be measured again, after so many observations."""
@@ -288,7 +281,7 @@ class TrustRegion(Stateful):
 
     def _offer(self, x: Floats, y: Floats) -> Floats | None:
         """Return the point (d,) of the region with the largest mean; None if it promises no gain, or is known."""
-        best, model = x[self._centre(y)], self._fitted(x, y)
+        best, model = x[self._searches.centre(y)], self._fitted(x, y)
         reach = self.radius * self._sides
         low, high = np.maximum(best - reach, self._bounds[:, 0]), np.minimum(best + reach, self._bounds[:, 1])
         bounds = (np.column_stack([low, high]) - best[:, None]) / model.scale[:, None]
@@ -314,47 +307,55 @@ class TrustRegion(Stateful):
         earlier = len(y) - 1
         if earlier < self.first:
             return [earlier]
-        best, top = self._centre(y[:earlier]), float(y[:earlier].max())
-        gain, distance = float(y[-1] - y[best]), float(self._distances(x[-1:], x[best])[0])
+        best = self._searches.centre(y[:earlier])
+        distance = float(self._distances(x[-1:], x[best])[0])
         if asked and distance < SAME and self._repeats_best(earlier):
-            self._repeats = self._repeats + 1 if gain == 0.0 else REPEATS
-            self.exact = gain == 0.0 and share_of_ties(y[:LATE], 1.0) ** self._repeats < BY_CHANCE
+            self._repeats = self._repeats + 1 if y[-1] == y[best] else REPEATS
+            self.exact = bool(y[-1] == y[best]) and share_of_ties(y[:LATE], 1.0) ** self._repeats < BY_CHANCE
             return [earlier]
         if asked and (position := self._evolution.find(x[-1])) is not None:
             return self._observe_evolved(x, y, position)
-        predicted = -math.inf
         if asked and self.holds(x[-1:], x[best]):
             predicted = self._fitted(x[:-1], y[:-1]).gain(x[-1])
-        if predicted < self._worth(y[:-1]):
-            if y[-1] > top:
-                if self._elsewhere >= 0 or distance > FAR * self.radius:
-                    self._elsewhere, self.radius = -1, RADIUS
-                self._pause, self._wait = 1, 0
-            elif asked and self._wait:
-                self._wait -= 1
-            elif asked and self._offer(x[:-1], y[:-1]) is None:  # it was the region's turn
-                again, self._pause = self._pause == PATIENCE, PATIENCE
-                self._pass_turn(x, y)
-                if again and self.exact:
-                    self._turn_elsewhere(x, y)
-            return [best, earlier]
-        apart = [earlier] if distance >= SPACING else []
-        if self._elsewhere >= 0 and gain > 0.0:
-            self._elsewhere = -1 if y[-1] > top else earlier
+            if predicted >= self._worth(y[:-1]):
+                return self._observe_step(x, y, predicted, distance)
+        self._observe_elsewhere(x, y, asked, distance)
+        return [best, earlier]
+
+    def _observe_step(self, x: Floats, y: Floats, predicted: float, distance: float) -> list[int]:
+        """Adapt to the last observation, a step of which a gain was predicted, at a distance from the best point."""
+        gain = float(y[-1] - y[self._searches.centre(y[:-1])])
+        apart = [len(y) - 1] if distance >= SPACING else []
+        if gain > 0.0:
+            self._searches.move(y)
         if gain <= 0.0 or gain < 0.1 * predicted:
             self._without_gain(x, y)
-            return [self._centre(y), *apart]
+            return [self._searches.centre(y), *apart]
         self._pause, self._wait, self._streak = 1, 0, self._streak + 1
         self.exact = self.exact or self._streak >= STREAK
         if gain > 0.7 * predicted and distance > 0.8 * self.radius:
             self.radius = min(LARGEST, 2.0 * self.radius)
         return apart
 
+    def _observe_elsewhere(self, x: Floats, y: Floats, asked: bool, distance: float) -> None:
+        """Adapt to the last observation, which is no step, at a distance from the best point of the search."""
+        if y[-1] > y[:-1].max():
+            if self._searches.end() or distance > FAR * self.radius:
+                self.radius = RADIUS
+            self._pause, self._wait = 1, 0
+        elif asked and self._wait:
+            self._wait -= 1
+        elif asked and self._offer(x[:-1], y[:-1]) is None:  # it was the region's turn
+            again, self._pause = self._pause == PATIENCE, PATIENCE
+            self._pass_turn(x, y)
+            if again and self.exact:
+                self._turn_elsewhere(x, y)
+
     def failed(self, x: Floats, y: Floats, point: Floats) -> None:
         """Take note that the function failed at a point (d,): in the region it is a step without a gain."""
         if len(y) < self.first:
             return
-        best = x[self._centre(y)]
+        best = x[self._searches.centre(y)]
         if (position := self._evolution.find(point)) is not None:
             self._tell_evolution(position, float(y.min()), x, y)
         elif float(self._distances(point[None], best)[0]) < SAME:
@@ -378,21 +379,12 @@ class TrustRegion(Stateful):
                 self._evolution.start(x, y)
 
     def _turn_elsewhere(self, x: Floats, y: Floats) -> None:
-        """Begin a search elsewhere, if there is a place, as that of the best point has ended; or go back to this."""
-        if (centre := self._centre(y)) not in self._searches:
-            self._searches.append(centre)
-        if self._elsewhere >= 0:
-            self._search_around(-1, self._narrow)
-        elif (start := next_start((x - self._bounds[:, 0]) / self._sides, y, self._searches)) is not None:
-            self._searches.append(start)
-            self._narrow = self.radius
-            self._search_around(start, RADIUS)
-
-    def _search_around(self, position: int, radius: float) -> None:
-        """Search around the point at a position, or the best one, -1, after a point of the whole space."""
-        self._elsewhere, self.radius, self._model = position, radius, None
-        self._pause = self._wait = 1
-        self._left = min(self._left, SERIES)
+        """Begin the next search after a point of the whole space, if there is one, as the present one has ended."""
+        radius = self._searches.turn((x - self._bounds[:, 0]) / self._sides, y, self.radius)
+        if radius is not None:
+            self.radius, self._model = radius, None
+            self._pause = self._wait = 1
+            self._left = min(self._left, SERIES)
 
     def _observe_evolved(self, x: Floats, y: Floats, position: int) -> list[int]:
         """Adapt to the last observation, which is a point of the evolution strategy."""
@@ -402,7 +394,7 @@ class TrustRegion(Stateful):
         apart = [len(y) - 1] if distance >= SPACING else []
         if y[-1] <= y[best]:
             return [best, *apart]
-        self._elsewhere = -1
+        self._searches.end()
         self.radius = max(self.radius, min(distance, RADIUS))
         return apart
 
@@ -414,7 +406,7 @@ class TrustRegion(Stateful):
 
     def _worth(self, y: Floats) -> float:
         """Return the least gain that is worth a step."""
-        return max(_least(y), WORTH * float(y.max() - y[self._centre(y)]))
+        return max(_least(y), WORTH * float(y.max() - y[self._searches.centre(y)]))
 
     def _holds_same(self, points: Floats, x: Floats) -> bool:
         return bool((self._distances(points, x) < SAME).any())
@@ -430,7 +422,7 @@ class TrustRegion(Stateful):
 
     @one_thread
     def _fit(self, x: Floats, y: Floats) -> LocalModel:
-        d, best = x.shape[1], self._centre(y)
+        d, best = x.shape[1], self._searches.centre(y)
         distances = self._distances(x, x[best])
         most = min(MOST, 3 * coefficients(d) + d)
         nearest = np.lexsort((-y, distances))[: 2 * most]
