@@ -6,17 +6,16 @@ import numpy as np
 
 
 def spread(points, values):
-    """Step size and covariance at the start, from the better third of some points of the unit cube."""
-    best, *others = sorted(range(len(values)), key=lambda i: (-values[i], i))[: math.ceil(len(values) / 3)]
-    d, count = len(points[0]), len(others) + 1
-    matrix = np.array(
-        [
-            [sum((points[i][a] - points[best][a]) * (points[i][b] - points[best][b]) for i in others) for b in range(d)]
-            for a in range(d)
-        ]
-    )
-    longest = max(np.linalg.eigvals(matrix / count).real)
-    return min(0.2, math.sqrt(longest) / 2), matrix / count / longest + 1e-8 * np.eye(d)
+    """Step size and covariance at the start, from the better third of some points that are .01 apart, best first."""
+    places, d = [], len(points[0])
+    for i in sorted(range(len(values)), key=lambda i: (-values[i], i)):
+        if all(max(abs(a - b) for a, b in zip(points[i], other, strict=True)) >= 0.01 for other in places):
+            places.append(points[i])
+    best, *others = places[: math.ceil(len(places) / 3)]
+    matrix = np.array([[sum((p[a] - best[a]) * (p[b] - best[b]) for p in others) for b in range(d)] for a in range(d)])
+    matrix = matrix / (len(others) + 1) + (0.003 * d) ** 2 * np.eye(d)
+    longest = max(np.linalg.eigvals(matrix).real)
+    return min(0.2, math.sqrt(longest)), matrix / longest
 
 
 class CMAES:

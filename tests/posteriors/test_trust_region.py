@@ -267,26 +267,35 @@ def test_a_search_elsewhere_and_back():
 
 
 def test_the_evolution_strategy_comes_after_steps_without_a_gain(monkeypatch):
-    """And after many observations: a series, then as many points of the whole space as there would have been."""
+    """After many observations: ever longer series until a step gains, and then the points of the whole space."""
     monkeypatch.setattr(trust_region, "LATE", 25)
-    monkeypatch.setattr(trust_region, "SERIES", 6)
-    function = cone(2)
-    policy, kinds = sb.GPEI(sb.Box([[0, 1]] * 2), minimize=True), []
+    monkeypatch.setattr(trust_region, "SERIES", 3)
+    function = sector(2)
+    policy, kinds, steps = sb.GPEI(sb.Box([[0, 1]] * 2), minimize=True), [], []
     region = policy._region
     region._repeats = trust_region.REPEATS
-    for count in range(120):
+    for count in range(160):
         region.exact = count > 40
-        point, wait, left = policy.ask(), region._wait, region._left
+        point, wait, left, streak = policy.ask(), region._wait, region._left, region._streak
         evolved = region._evolution.find(point) is not None
         kinds.append("evolved" if evolved else "whole" if wait else "model")
         policy.tell(point, function(point))
+        steps.append(region._streak > streak)
         if evolved:
             assert (region._left, region._wait) == (left - 1, wait)
             assert left > 0
     assert "evolved" not in kinds[:40]
-    series = [len(list(each)) for kind, each in itertools.groupby(kinds[40:]) if kind == "evolved"]
-    assert set(series[:-1]) <= {6, 12, 24}  # by the number of points of the whole space that follow
-    assert len(series) > 1
+    expected, found, factor = [], [], 1
+    for kind, group in itertools.groupby(range(40, 160), key=lambda i: kinds[i]):
+        positions = list(group)
+        if kind == "evolved":
+            found.append(len(positions))
+            expected.append(4 * factor)  # as many points of the whole space follow, four
+            factor = min(3, 2 * factor)
+        elif any(steps[i] for i in positions):
+            factor = 1
+    assert found[:-1] == expected[: len(found) - 1]
+    assert {4, 8, 12} <= set(found)
     assert kinds[40:].count("whole") > 3
 
 
@@ -328,7 +337,7 @@ def test_several_points_of_a_generation_in_flight(monkeypatch):
     region = policy._region
     region.exact = True
     while not (region._wait and region._left > 4):
-        x = policy.ask()
+        region._series, x = 2, policy.ask()
         policy.tell(x, function(x))
     region.radius = trust_region.LARGEST  # all are in the region
     asked = policy.ask(4)
@@ -395,7 +404,7 @@ def test_a_point_of_the_evolution_strategy_that_fails(monkeypatch):
     policy = sb.GPEI(sb.Box([[0, 1]] * 2), minimize=True)
     region = policy._region
     region.exact, failed = True, 0
-    for _ in range(60):
+    for _ in range(120):
         x = policy.ask()
         position = region._evolution.find(x)
         if position is not None and failed < 2 and position < len(region._evolution._values) - 1:

@@ -6,7 +6,7 @@
              p = (1 - cs) p + sqrt(cs (2 - cs) mass) C^(-1/2) y,  sigma = sigma exp(cs / ds (|p| / E|z| - 1))
              q = (1 - cc) q + h sqrt(cc (2 - cc) mass) y,  h = 0 where p is long, else 1
              C = (1 - ...) C + c1 q q' + cm sum_i w_i y_i y_i'  over all, w_i < 0 in the worse half
-    start    at the best point, with half the spread of the better third of all points around it
+    start    at the best point, with the spread around it of the better third of the points that are apart, and more
     restart  where the steps are as short as they may be, or all values are equal: with twice the size and at a point
              drawn from the whole space; at the best point, with the first size, if that was found elsewhere since
 
@@ -34,8 +34,9 @@ from scalable_bandits.randomness import generator
 # less is known of where the best ones lie.
 LENGTH = 0.01
 WIDE = 0.2  # the same around a point that was drawn, in all; also the largest around the best one
-BETTER = 1 / 3  # share of the observations whose spread around the best one gives the first steps their shape
-NARROWEST = 1e-8  # least variance of these steps in a direction, relative to that of the longest one
+APART = 0.01  # distance, in sides of the space, within which points are one place; the best of them counts at the start
+BETTER = 1 / 3  # share of these places whose spread around the best one gives the first steps their shape
+LEAST = 0.003  # spread that is added to that in all directions, in sides and for each coordinate
 SHORTEST = 1e-9  # length in all directions below which the strategy starts again
 ELSEWHERE = 0.01  # distance of the best point from the mean, in sides, from which on it was found elsewhere
 # Distance at which two points are one, in sides of the space and in lengths of a step: named settings are rounded.
@@ -94,16 +95,15 @@ class EvolutionStrategy(Stateful):
     @one_thread
     def start(self, x: Floats, y: Floats) -> None:
         """Start around the best of some points (n, d) with values (n,), with steps spread as the better ones are."""
-        points, order = self._to_cube(x), np.argsort(-y, kind="stable")
-        away = points[order[: math.ceil(BETTER * len(y))]] - points[order[0]]
-        spread = away.T @ away / len(away)
-        longest, dimension = float(np.linalg.eigvalsh(spread)[-1]), len(spread)
-        length = min(WIDE, 0.5 * math.sqrt(longest)) if longest else first_length(dimension)
+        points = self._to_cube(x)
+        places = _apart(points[np.argsort(-y, kind="stable")])
+        away = places[: math.ceil(BETTER * len(places))] - places[0]
+        dimension = len(self._bounds)
+        spread = away.T @ away / len(away) + (LEAST * dimension) ** 2 * np.eye(dimension)
+        longest = float(np.linalg.eigvalsh(spread)[-1])
         self.started = True
-        self._begin(points[order[0]], length, first_size(dimension), float(y[order[0]]))
-        if longest:
-            self._covariance *= NARROWEST
-            self._covariance += spread / longest
+        self._begin(places[0], min(WIDE, math.sqrt(longest)), first_size(dimension), float(y.max()))
+        self._covariance[:] = spread / longest
 
     def _begin(self, mean: Floats, length: float, size: int, top: float) -> None:
         self._mean[:], self._covariance[:] = mean, np.eye(len(mean))
@@ -220,6 +220,15 @@ class EvolutionStrategy(Stateful):
         variances, directions = np.linalg.eigh(self._covariance)
         deviations = np.sqrt(np.maximum(variances, LEAST_SHARE * variances[-1]))
         return (directions * deviations) @ directions.T, (directions / deviations) @ directions.T
+
+
+def _apart(points: Floats) -> Floats:
+    """Return those of some points (n, d) of which no earlier one that is returned is nearer than `APART`."""
+    kept = points[:1]
+    for point in points[1:]:
+        if np.abs(kept - point).max(axis=1).min() >= APART:
+            kept = np.vstack([kept, point])
+    return kept
 
 
 def first_length(d: int) -> float:

@@ -10,8 +10,9 @@ Where values are exact and the region has converged, it begins again elsewhere.
     observe  rho = gain of the best value / gain that was predicted at x
              rho > 0.7 and x near the edge of the region: double r;  rho < 0.1: halve r
     turns    after a step with rho >= 0.1 the next point is the region's again; after others, 1, 2 and then always 4
-             points are those of the whole space first; where values are exact, from 300 observations on, nine times
-             as many of an evolution strategy come before these four (`evolution.py`), which need no model
+             points are those of the whole space first; where values are exact, from 300 observations on, points of an
+             evolution strategy (`evolution.py`), which need no model, come before these four: as many at first, twice
+             as many at each further turn until a step gains, and nine times as many at most
     restart  where no gain is predicted, and values are exact: at the point that multi-level single linkage names
              (`starts.py`), with its best point in the place of the best one, until a better one than all is found, or
              the gain predicted is below a thousandth of what is missing
@@ -62,7 +63,7 @@ MOST = 100  # largest number of observations of the model
 REACH = 1000  # the same of the model of the whole space, in whose stead the region sees the best points
 PATIENCE = 4  # largest number of points of the whole space between two steps
 LATE = 300  # number of observations from which on there are points of the evolution strategy
-SERIES = 9  # number of these for each of the points of the whole space that follow
+SERIES = 9  # largest number of these for each of the points of the whole space that follow
 SURE = 3.0  # gain, in standard deviations, from which on Newton's step is among the first points of a search
 REPEATS = 10  # largest number of times that the best point is measured again to see whether values are exact
 STREAK = 5  # number of steps in a row, each with a gain as predicted, after which values are exact
@@ -225,7 +226,7 @@ class TrustRegion(Stateful):
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (
         number("radius", float), number("exact", bool), number("_streak", int), number("_pause", int),
-        number("_wait", int), number("_left", int), number("_repeats", int),
+        number("_wait", int), number("_left", int), number("_series", int), number("_repeats", int),
         member("_searches", name="searches"), member("_evolution", name="evolution"),
     )  # fmt: skip
 
@@ -235,6 +236,7 @@ class TrustRegion(Stateful):
         self._streak = 0  # number of the last steps in a row with a gain
         self._pause, self._wait = 1, 0  # points of the whole space after the next step without a gain; until the next
         self._evolution, self._left = EvolutionStrategy(bounds, seed), 0  # and how many of its points are left
+        self._series = 1  # number of these, next time, for each of the points of the whole space
         self._repeats = 0  # measurements of the best point that agreed; `REPEATS` where that is known or told nothing
         self._searches = Searches(RADIUS)
         self._model: tuple[int, LocalModel] | None = None  # of so many observations
@@ -331,7 +333,7 @@ class TrustRegion(Stateful):
         if gain <= 0.0 or gain < 0.1 * predicted:
             self._without_gain(x, y)
             return [self._searches.centre(y), *apart]
-        self._pause, self._wait, self._streak = 1, 0, self._streak + 1
+        self._pause, self._wait, self._series, self._streak = 1, 0, 1, self._streak + 1
         self.exact = self.exact or self._streak >= STREAK
         if gain > 0.7 * predicted and distance > 0.8 * self.radius:
             self.radius = min(LARGEST, 2.0 * self.radius)
@@ -374,7 +376,7 @@ class TrustRegion(Stateful):
         """Leave the next points to the whole space, and before these to the evolution strategy."""
         self._wait = self._pause
         if self.exact and len(y) >= LATE and self._pause == PATIENCE:
-            self._left = SERIES * self._wait
+            self._left, self._series = self._series * self._wait, min(SERIES, 2 * self._series)
             if not self._evolution.started:
                 self._evolution.start(x, y)
 
