@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from naive import evolution as naive
 from naive.evolution import CMAES
 
+from scalable_bandits.posteriors.models import evolution
 from scalable_bandits.posteriors.models.evolution import SHORTEST, WIDE, EvolutionStrategy, first_length, first_size
 from scalable_bandits.posteriors.state import copied
 from scalable_bandits.randomness import generator
@@ -82,6 +83,15 @@ def test_start(seed, d, count, width):
     np.testing.assert_allclose(strategy._mean, points[np.argmax(values)], rtol=1e-12, atol=1e-12)
     assert strategy.started
     assert len(strategy.points()) == first_size(d)
+
+
+def test_the_start_looks_at_the_best_points_of_many(monkeypatch):
+    monkeypatch.setattr(evolution, "MOST", 12)
+    points, values = np.random.default_rng(0).random((40, 2)), np.arange(40.0)
+    many, few = EvolutionStrategy(cube(2), 0), EvolutionStrategy(cube(2), 0)
+    many.start(points, values)
+    few.start(points[-12:], values[-12:])
+    np.testing.assert_array_equal(many.points(), few.points())
 
 
 def test_weights_of_larger_generations():

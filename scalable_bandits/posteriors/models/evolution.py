@@ -35,6 +35,7 @@ from scalable_bandits.randomness import generator
 LENGTH = 0.01
 WIDE = 0.2  # the same around a point that was drawn, in all; also the largest around the best one
 APART = 0.01  # distance, in sides of the space, within which points are one place; the best of them counts at the start
+MOST = 1000  # largest number of points, the best ones, that are looked at then
 BETTER = 1 / 3  # share of these places whose spread around the best one gives the first steps their shape
 LEAST = 0.003  # spread that is added to that in all directions, in sides and for each coordinate
 SHORTEST = 1e-9  # length in all directions below which the strategy starts again
@@ -95,8 +96,7 @@ class EvolutionStrategy(Stateful):
     @one_thread
     def start(self, x: Floats, y: Floats) -> None:
         """Start around the best of some points (n, d) with values (n,), with steps spread as the better ones are."""
-        points = self._to_cube(x)
-        places = _apart(points[np.argsort(-y, kind="stable")])
+        places = _apart(self._to_cube(x[np.argsort(-y, kind="stable")[:MOST]]))
         away = places[: math.ceil(BETTER * len(places))] - places[0]
         dimension = len(self._bounds)
         spread = away.T @ away / len(away) + (LEAST * dimension) ** 2 * np.eye(dimension)
