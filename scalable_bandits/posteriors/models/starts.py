@@ -53,9 +53,14 @@ class Searches(Stateful):
         return was >= 0
 
     def turn(self, points: Floats, y: Floats, radius: float) -> float | None:
-        """Begin the next search, as one with a radius has ended, and return its radius; None if there is none.
+        """Begin the next search, as the present one has ended, and return its radius; None if it goes on.
 
-        The points (n, d) are in the unit cube, their values (n,).
+        Parameters
+        ----------
+        points, y
+            Points (n, d) of the unit cube and their values (n,).
+        radius
+            Radius of the search that has ended.
         """
         if (centre := self.centre(y)) not in self._used:
             self._used.append(centre)
