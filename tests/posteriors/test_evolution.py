@@ -24,8 +24,13 @@ def cube(d):
 def started(d, seed=0, mean=0.5):
     strategy = EvolutionStrategy(cube(d), seed)
     strategy.start(np.full((1, d), mean), np.array([-math.inf]))
-    strategy.length = first_length(d)
+    strategy.length, strategy._drawn = first_length(d), None
     return strategy
+
+
+def observe(strategy, position, value, best, least=0.0):
+    """Tell a value, with nothing else known than the best point so far: too little for a model of the others."""
+    strategy.observe(position, value, best[0][None], np.array([best[1]]), least)
 
 
 def tell(strategy, function, best=(None, -math.inf), least=0.0, order=None):
@@ -36,7 +41,7 @@ def tell(strategy, function, best=(None, -math.inf), least=0.0, order=None):
         if values[i] > best[1]:
             best = points[i], values[i]
         assert strategy.find(points[i]) == i
-        strategy.observe(i, values[i], *best, least)
+        observe(strategy, i, values[i], best, least)
     return best, points, values
 
 
@@ -137,7 +142,7 @@ def test_in_bounds_far_from_the_origin():
     bounds = np.array([[1e6, 1e6 + 1.0], [0.1, 0.7]])
     strategy = EvolutionStrategy(bounds, 0)
     strategy.start(np.array([[1e6 + 1.0, 0.7]]), np.array([-math.inf]))
-    strategy.length, best = first_length(2), (None, -math.inf)
+    strategy.length, strategy._drawn, best = first_length(2), None, (None, -math.inf)
     for _ in range(30):
         assert ((strategy.points() >= bounds[:, 0]) & (strategy.points() <= bounds[:, 1])).all()
         best, _, _ = tell(strategy, lambda x: -float(abs(x[0] - 1e6 - 0.9) + abs(x[1] - 0.6)), best)
@@ -152,7 +157,7 @@ def test_restored():
         if count % 40 == 7:
             points = strategy.points().copy()
             best = max((best, (points[1], ellipsoid(points[1]))), key=lambda each: each[1])
-            strategy.observe(1, ellipsoid(points[1]), *best, 0.0)
+            observe(strategy, 1, ellipsoid(points[1]), best)
             other = EvolutionStrategy(cube(2), 0)
             other.restore(copied(strategy.state()))
             np.testing.assert_array_equal(other.points(), strategy.points())
@@ -160,7 +165,7 @@ def test_restored():
             strategy = other
             for i in (0, *range(2, len(points))):
                 best = max((best, (points[i], ellipsoid(points[i]))), key=lambda each: each[1])
-                strategy.observe(i, ellipsoid(points[i]), *best, 0.0)
+                observe(strategy, i, ellipsoid(points[i]), best)
         else:
             best, _, _ = tell(strategy, ellipsoid, best)
     assert len(strategy._values) > first_size(2)

@@ -267,11 +267,12 @@ def test_a_search_elsewhere_and_back():
 
 
 def test_the_evolution_strategy_comes_after_steps_without_a_gain(monkeypatch):
-    """After many observations: ever longer series until a step gains, and then the points of the whole space."""
+    """Ever longer series, until a long step gains, before points of the whole space; also after many short steps."""
     monkeypatch.setattr(trust_region, "LATE", 25)
     monkeypatch.setattr(trust_region, "SERIES", 3)
+    monkeypatch.setattr(trust_region, "STEPS", 5)
     function = sector(2)
-    policy, kinds, steps = sb.GPEI(sb.Box([[0, 1]] * 2), minimize=True), [], []
+    policy, kinds, long, best = sb.GPEI(sb.Box([[0, 1]] * 2), minimize=True), [], [], (np.zeros(2), math.inf)
     region = policy._region
     region._repeats = trust_region.REPEATS
     for count in range(160):
@@ -280,22 +281,25 @@ def test_the_evolution_strategy_comes_after_steps_without_a_gain(monkeypatch):
         evolved = region._evolution.find(point) is not None
         kinds.append("evolved" if evolved else "whole" if wait else "model")
         policy.tell(point, function(point))
-        steps.append(region._streak > streak)
+        long.append(region._streak > streak and np.abs(point - best[0]).max() >= trust_region.SHORT)
+        best = min(best, (point, function(point)), key=lambda each: each[1])
         if evolved:
             assert (region._left, region._wait) == (left - 1, wait)
             assert left > 0
     assert "evolved" not in kinds[:40]
-    expected, found, factor = [], [], 1
+    expected, found, steps, factor = [], [], [], 1
     for kind, group in itertools.groupby(range(40, 160), key=lambda i: kinds[i]):
         positions = list(group)
         if kind == "evolved":
             found.append(len(positions))
             expected.append(4 * factor)  # as many points of the whole space follow, four
             factor = min(3, 2 * factor)
-        elif any(steps[i] for i in positions):
-            factor = 1
+        elif kind == "model":
+            steps.append(len(positions))
+            factor = 1 if any(long[i] for i in positions) else factor
     assert found[:-1] == expected[: len(found) - 1]
     assert {4, 8, 12} <= set(found)
+    assert max(steps) >= 5
     assert kinds[40:].count("whole") > 3
 
 
@@ -342,10 +346,11 @@ def test_several_points_of_a_generation_in_flight(monkeypatch):
     region.radius = trust_region.LARGEST  # all are in the region
     asked = policy.ask(4)
     positions = [region._evolution.find(x) for x in asked]
-    assert positions == [0, 1, 2, 3]
+    predicted = region._evolution._ranking.predicted
+    assert positions == np.argsort(-predicted, kind="stable")[:4].tolist()
     for x in asked[::-1]:
         policy.tell(x, function(x))
-    np.testing.assert_array_equal(np.isnan(region._evolution._values), [False] * 4 + [True] * 2)
+    assert np.flatnonzero(~np.isnan(region._evolution._values)).tolist() == sorted(positions)
 
 
 @pytest.mark.parametrize("d", [pytest.param(2, marks=pytest.mark.slow), pytest.param(5, marks=pytest.mark.long)])

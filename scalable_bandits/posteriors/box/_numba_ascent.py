@@ -27,12 +27,15 @@ class Climbers(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def spread_out(cube, order, apart, chosen):
-    """Choose rows in an order, farther than `apart` from each other (maximum norm), then the first of the others."""
-    count = 0
+    """Choose rows in an order, farther than `apart` from each other (maximum norm), then the first of the others.
+
+    Return the number of the former.
+    """
+    count = number = 0
     for only_far in (True, False):
         for i in order:
             if count == chosen.shape[0]:
-                return
+                return number
             far = True
             taken = False
             for c in range(count):
@@ -44,6 +47,8 @@ def spread_out(cube, order, apart, chosen):
             if not taken and (far or not only_far):
                 chosen[count] = i
                 count += 1
+                number += only_far
+    return number
 
 
 @njit(cache=True, nogil=True)

@@ -6,6 +6,7 @@
              p = (1 - cs) p + sqrt(cs (2 - cs) mass) C^(-1/2) y,  sigma = sigma exp(cs / ds (|p| / E|z| - 1))
              q = (1 - cc) q + h sqrt(cc (2 - cc) mass) y,  h = 0 where p is long, else 1
              C = (1 - ...) C + c1 q q' + cm sum_i w_i y_i y_i'  over all, w_i < 0 in the worse half
+    evaluate as many of a generation as are needed to rank all (`ranking.py`)
     start    at the best point, with the spread around it of the better third of the points that are apart, and more
     restart  where the steps are as short as they may be, or all values are equal: with twice the size and at a point
              drawn from the whole space; at the best point, with the first size, if that was found elsewhere since
@@ -27,7 +28,9 @@ import numpy as np
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.blas import one_thread
-from scalable_bandits.posteriors.state import StateEntry, Stateful, array, number, value
+from scalable_bandits.posteriors.box._numba_ascent import spread_out
+from scalable_bandits.posteriors.models.ranking import Ranking
+from scalable_bandits.posteriors.state import StateEntry, Stateful, array, member, number, value
 from scalable_bandits.randomness import generator
 
 # First length of a step around the best point, in sides of the space and for each coordinate: the more there are, the
@@ -82,6 +85,7 @@ class EvolutionStrategy(Stateful):
         number("_top", float), number("_first_top", float), array("_mean", "(d,)"), array("_covariance", "(d, d)"),
         array("_length_path", "(d,)"), array("_path", "(d,)"),
         value("values", "(size,)", np.float64, lambda own: own._values, lambda own, held: own._resize(held)),
+        member("_ranking", name="ranking"),
     )  # fmt: skip
 
     def __init__(self, bounds: Floats, seed: int):
@@ -90,13 +94,15 @@ class EvolutionStrategy(Stateful):
         self._seed, self._generation = seed, 0
         self._mean, self._covariance = np.empty(dimension), np.empty((dimension, dimension))
         self._length_path, self._path = np.empty(dimension), np.empty(dimension)
-        self.started = False
+        self.started, self._ranking = False, Ranking()
         self._begin(np.full(dimension, 0.5), WIDE, first_size(dimension), -math.inf)
 
     @one_thread
     def start(self, x: Floats, y: Floats) -> None:
         """Start around the best of some points (n, d) with values (n,), with steps spread as the better ones are."""
-        places = _apart(self._to_cube(x[np.argsort(-y, kind="stable")[:MOST]]))
+        best = self._to_cube(x[np.argsort(-y, kind="stable")[:MOST]])
+        chosen = np.empty(len(best), dtype=np.int64)
+        places = best[chosen[: spread_out(best, np.arange(len(best)), APART, chosen)]]
         away = places[: math.ceil(BETTER * len(places))] - places[0]
         dimension = len(self._bounds)
         spread = away.T @ away / len(away) + (LEAST * dimension) ** 2 * np.eye(dimension)
@@ -104,6 +110,7 @@ class EvolutionStrategy(Stateful):
         self.started = True
         self._begin(places[0], min(WIDE, math.sqrt(longest)), first_size(dimension), float(y.max()))
         self._covariance[:] = spread / longest
+        self._predict(x, y)
 
     def _begin(self, mean: Floats, length: float, size: int, top: float) -> None:
         self._mean[:], self._covariance[:] = mean, np.eye(len(mean))
@@ -117,6 +124,7 @@ class EvolutionStrategy(Stateful):
         self._values = np.array(values)
         self._rates = rates(len(self._mean), len(values))
         self._drawn: Floats | None = None
+        self._ranking.begin(len(values))
 
     # ---- points
 
@@ -134,8 +142,8 @@ class EvolutionStrategy(Stateful):
     def next(self, pending: Floats) -> Floats | None:
         """Return a point (d,) of the generation that is neither told nor one of the pending ones (k, d), if any."""
         taken = {self.find(point) for point in pending}
-        for position in np.flatnonzero(np.isnan(self._values)).tolist():
-            if position not in taken:
+        for position in np.argsort(-self._ranking.predicted, kind="stable").tolist():
+            if np.isnan(self._values[position]) and position not in taken:
                 return np.asarray(self.points()[position])
         return None
 
@@ -154,33 +162,49 @@ class EvolutionStrategy(Stateful):
 
     # ---- learning
 
-    def observe(self, position: int, y: float, best: Floats, top: float, least: float) -> None:
+    def observe(self, position: int, value: float, x: Floats, y: Floats, least: float) -> None:
         """Learn the value of a point of the generation.
 
         Parameters
         ----------
         position
             Position of the point.
-        y
+        value
             Its value.
-        best, top
-            Best point (d,) so far, and its value.
+        x, y
+            All observations (n, d) and (n,), this one among them unless it failed.
         least
             Difference between values that is worth nothing.
         """
-        self._values[position] = y
-        if np.isnan(self._values).any():
-            return
-        values, best = self._values, self._to_cube(best)
+        self._values[position] = value
+        self._ranking.compare(position, value)
+        known = len(self._values) - int(np.count_nonzero(np.isnan(self._values)))
+        if known < len(self._values):
+            if known < self._ranking.enough:
+                return
+            reliable = self._ranking.reliable
+            self._predict(x, y)
+            if not reliable:
+                self._ranking.need_more(known)
+                return
+            self._values[:] = self._ranking.completed(self._values)
+        values, best, top = self._values, self._to_cube(x[np.argmax(y)]), float(y.max())
         self._learn(best, top)
         longest = self.length * math.sqrt(float(np.linalg.eigvalsh(self._covariance)[-1]))
-        if longest >= SHORTEST and np.ptp(values) > least:
-            return
-        if top > self._first_top + least and np.abs(best - self._mean).max() > ELSEWHERE:
-            self._begin(best, first_length(len(best)), first_size(len(best)), top)
-        else:
-            drawn = generator(self._seed, "start", self._generation).random(len(best))
-            self._begin(drawn, WIDE, 2 * len(values), top)
+        if longest < SHORTEST or np.ptp(values) <= least:
+            if top > self._first_top + least and np.abs(best - self._mean).max() > ELSEWHERE:
+                self._begin(best, first_length(len(best)), first_size(len(best)), top)
+            else:
+                drawn = generator(self._seed, "start", self._generation).random(len(best))
+                self._begin(drawn, WIDE, 2 * len(values), top)
+        self._predict(x, y)
+
+    @one_thread
+    def _predict(self, x: Floats, y: Floats) -> None:
+        """Predict the values of the generation's points from all observations (n, d) and (n,)."""
+        _, inverse = self._roots()
+        points, observed = ((self._to_cube(each) - self._mean) @ inverse / self.length for each in (self.points(), x))
+        self._ranking.predict(points, observed, y)
 
     @one_thread
     def _learn(self, best: Floats, top: float) -> None:
@@ -220,15 +244,6 @@ class EvolutionStrategy(Stateful):
         variances, directions = np.linalg.eigh(self._covariance)
         deviations = np.sqrt(np.maximum(variances, LEAST_SHARE * variances[-1]))
         return (directions * deviations) @ directions.T, (directions / deviations) @ directions.T
-
-
-def _apart(points: Floats) -> Floats:
-    """Return those of some points (n, d) of which no earlier one that is returned is nearer than `APART`."""
-    kept = points[:1]
-    for point in points[1:]:
-        if np.abs(kept - point).max(axis=1).min() >= APART:
-            kept = np.vstack([kept, point])
-    return kept
 
 
 def first_length(d: int) -> float:

@@ -11,8 +11,9 @@ Where values are exact and the region has converged, it begins again elsewhere.
              rho > 0.7 and x near the edge of the region: double r;  rho < 0.1: halve r
     turns    after a step with rho >= 0.1 the next point is the region's again; after others, 1, 2 and then always 4
              points are those of the whole space first; where values are exact, from 300 observations on, points of an
-             evolution strategy (`evolution.py`), which need no model, come before these four: as many at first, twice
-             as many at each further turn until a step gains, and nine times as many at most
+             evolution strategy (`evolution.py`), which need no model, come before these four, also after twelve gains
+             in a row by steps shorter than .003 of the sides: as many at first, twice as many at each further
+             turn until a longer step gains, and nine times as many at most
     restart  where no gain is predicted, and values are exact: at the point that multi-level single linkage names
              (`starts.py`), with its best point in the place of the best one, until a better one than all is found, or
              the gain predicted is below a thousandth of what is missing
@@ -64,6 +65,7 @@ REACH = 1000  # the same of the model of the whole space, in whose stead the reg
 PATIENCE = 4  # largest number of points of the whole space between two steps
 LATE = 300  # number of observations from which on there are points of the evolution strategy
 SERIES = 9  # largest number of these for each of the points of the whole space that follow
+SHORT, STEPS = 3e-3, 12  # length of steps, in sides of the space; number of gains by shorter ones before such points
 SURE = 3.0  # gain, in standard deviations, from which on Newton's step is among the first points of a search
 REPEATS = 10  # largest number of times that the best point is measured again to see whether values are exact
 STREAK = 5  # number of steps in a row, each with a gain as predicted, after which values are exact
@@ -226,7 +228,8 @@ class TrustRegion(Stateful):
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (
         number("radius", float), number("exact", bool), number("_streak", int), number("_pause", int),
-        number("_wait", int), number("_left", int), number("_series", int), number("_repeats", int),
+        number("_wait", int), number("_left", int), number("_series", int), number("_short", int),
+        number("_repeats", int),
         member("_searches", name="searches"), member("_evolution", name="evolution"),
     )  # fmt: skip
 
@@ -237,6 +240,7 @@ class TrustRegion(Stateful):
         self._pause, self._wait = 1, 0  # points of the whole space after the next step without a gain; until the next
         self._evolution, self._left = EvolutionStrategy(bounds, seed), 0  # and how many of its points are left
         self._series = 1  # number of these, next time, for each of the points of the whole space
+        self._short = 0  # number of short steps with a gain since a longer one, or since the last of these points
         self._repeats = 0  # measurements of the best point that agreed; `REPEATS` where that is known or told nothing
         self._searches = Searches(RADIUS)
         self._model: tuple[int, LocalModel] | None = None  # of so many observations
@@ -333,8 +337,15 @@ class TrustRegion(Stateful):
         if gain <= 0.0 or gain < 0.1 * predicted:
             self._without_gain(x, y)
             return [self._searches.centre(y), *apart]
-        self._pause, self._wait, self._series, self._streak = 1, 0, 1, self._streak + 1
+        self._pause, self._wait, self._streak = 1, 0, self._streak + 1
         self.exact = self.exact or self._streak >= STREAK
+        if distance >= SHORT:
+            self._series, self._short = 1, 0
+        else:
+            self._short += 1
+            if self._late(y) and self._short >= STEPS:
+                self._pause = PATIENCE
+                self._pass_turn(x, y)
         if gain > 0.7 * predicted and distance > 0.8 * self.radius:
             self.radius = min(LARGEST, 2.0 * self.radius)
         return apart
@@ -375,10 +386,15 @@ class TrustRegion(Stateful):
     def _pass_turn(self, x: Floats, y: Floats) -> None:
         """Leave the next points to the whole space, and before these to the evolution strategy."""
         self._wait = self._pause
-        if self.exact and len(y) >= LATE and self._pause == PATIENCE:
+        if self._late(y) and self._pause == PATIENCE:
             self._left, self._series = self._series * self._wait, min(SERIES, 2 * self._series)
+            self._short = 0
             if not self._evolution.started:
                 self._evolution.start(x, y)
+
+    def _late(self, y: Floats) -> bool:
+        """Whether the evolution strategy has turns, after observations (n,)."""
+        return self.exact and len(y) >= LATE
 
     def _turn_elsewhere(self, x: Floats, y: Floats) -> None:
         """Begin the next search after a point of the whole space, if there is one, as the present one has ended."""
@@ -402,8 +418,7 @@ class TrustRegion(Stateful):
 
     def _tell_evolution(self, position: int, y: float, x: Floats, ys: Floats) -> None:
         """Let the evolution strategy learn the value of one of its points."""
-        best = int(np.argmax(ys))
-        self._evolution.observe(position, y, x[best], float(ys[best]), _least(ys))
+        self._evolution.observe(position, y, x, ys, _least(ys))
         self._left = max(0, self._left - 1)
 
     def _worth(self, y: Floats) -> float:
