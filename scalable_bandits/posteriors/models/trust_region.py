@@ -11,9 +11,9 @@ Where values are exact and the region has converged, it begins again elsewhere.
              rho > 0.7 and x near the edge of the region: double r;  rho < 0.1: halve r
     turns    after a step with rho >= 0.1 the next point is the region's again; after others, 1, 2 and then always 4
              points are those of the whole space first; where values are exact, from 300 observations on, points of an
-             evolution strategy (`evolution.py`), which need no model, come before these four, also after twelve gains
-             in a row by steps shorter than .003 of the sides: as many at first, twice as many at each further turn
-             until a longer step gains, and nine times as many at most
+             evolution strategy (`evolution.py`), which need no Gaussian process, come before these four, also after
+             twelve gains in a row by steps shorter than .003 of the sides: as many at first, twice as many at each
+             further turn until a longer step gains, and nine times as many at most
     restart  where no gain is predicted, and values are exact: at the point that multi-level single linkage names
              (`starts.py`), with its best point in the place of the best one, until a better one than all is found, or
              the gain predicted is below a thousandth of what is missing
