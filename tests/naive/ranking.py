@@ -1,4 +1,4 @@
-"""Oracle of the ranking of a generation: the fit by normal equations, one observation at a time; pairs are counted."""
+"""Oracle of the ranking of a generation: a row for each observation, and pairs that are counted."""
 
 import itertools
 import math
@@ -28,12 +28,12 @@ def fitted(points, x, y):
         return None
     order, n = sorted(nearest, key=lambda i: -y[i]), len(nearest)
     offset = y[order[0]]
-    left, right = 0.0, 0.0
+    rows, values = [], []
     for rank, i in enumerate(order):
-        weight = 20.0 - 19.0 * rank / (n - 1)
-        row = np.array(terms(x[i], kind))
-        left, right = left + weight * np.outer(row, row), right + weight * row * (y[i] - offset)
-    coefficients = np.linalg.solve(left, right)
+        root = math.sqrt(20.0 - 19.0 * rank / (n - 1))  # of the observation's weight
+        rows.append([root * term for term in terms(x[i], kind)])
+        values.append(root * (y[i] - offset))
+    coefficients, *_ = np.linalg.lstsq(np.array(rows), np.array(values), rcond=None)
     return [float(np.dot(terms(u, kind), coefficients)) + offset for u in points]
 
 
