@@ -28,7 +28,7 @@ import numpy as np
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.blas import one_thread
-from scalable_bandits.posteriors.box._numba_ascent import spread_out
+from scalable_bandits.posteriors.box import _numba_ascent as numba_ascent
 from scalable_bandits.posteriors.models.ranking import Ranking
 from scalable_bandits.posteriors.state import StateEntry, Stateful, array, member, number, value
 from scalable_bandits.randomness import generator
@@ -85,7 +85,7 @@ class EvolutionStrategy(Stateful):
         number("_top", float), number("_first_top", float), array("_mean", "(d,)"), array("_covariance", "(d, d)"),
         array("_length_path", "(d,)"), array("_path", "(d,)"),
         value("values", "(size,)", np.float64, lambda own: own._values, lambda own, held: own._resize(held)),
-        member("_ranking", name="ranking"),
+        member("_ranking", name="ranking"),  # after the values, which give it its size
     )  # fmt: skip
 
     def __init__(self, bounds: Floats, seed: int):
@@ -102,7 +102,7 @@ class EvolutionStrategy(Stateful):
         """Start around the best of some points (n, d) with values (n,), with steps spread as the better ones are."""
         best = self._to_cube(x[np.argsort(-y, kind="stable")[:MOST]])
         chosen = np.empty(len(best), dtype=np.int64)
-        places = best[chosen[: spread_out(best, np.arange(len(best)), APART, chosen)]]
+        places = best[chosen[: numba_ascent.spread_out(best, np.arange(len(best)), APART, chosen)]]
         away = places[: math.ceil(BETTER * len(places))] - places[0]
         dimension = len(self._bounds)
         spread = away.T @ away / len(away) + (LEAST * dimension) ** 2 * np.eye(dimension)

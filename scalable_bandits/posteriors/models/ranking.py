@@ -22,7 +22,7 @@ import numpy as np
 from scipy.linalg import lstsq
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.posteriors.state import StateEntry, Stateful, array, number, value
+from scalable_bandits.posteriors.state import StateEntry, Stateful, array, number
 
 FIRST, MORE = 0.2, 1.5  # share of the points that are evaluated first; factor of their number where it is not enough
 COMPARED, RELIABLE = 15, 0.75  # number of the last values that are compared; tau from which on the model is relied on
@@ -44,8 +44,7 @@ class Ranking(Stateful):
     """
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (
-        number("enough", int), array("_compared", "(2, 15)"),
-        value("predicted", "(size,)", np.float64, lambda own: own.predicted, lambda own, held: own._replace(held)),
+        number("enough", int), array("_compared", "(2, 15)"), array("predicted", "(size,)"),
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -55,9 +54,6 @@ class Ranking(Stateful):
     def begin(self, size: int) -> None:
         """Begin a generation of a size, without predictions."""
         self.predicted, self.enough = np.full(size, np.nan), math.ceil(FIRST * size)
-
-    def _replace(self, predicted: Floats) -> None:
-        self.predicted = np.array(predicted)
 
     def predict(self, points: Floats, x: Floats, y: Floats) -> None:
         """Predict the values of the generation's points.

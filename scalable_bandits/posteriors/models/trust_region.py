@@ -343,9 +343,9 @@ class TrustRegion(Stateful):
             self._series, self._short = 1, 0
         else:
             self._short += 1
-            if self._late(y) and self._short >= STEPS:
-                self._pause = PATIENCE
-                self._pass_turn(x, y)
+        if self._short >= STEPS and self._late(y):
+            self._pause = PATIENCE
+            self._pass_turn(x, y)
         if gain > 0.7 * predicted and distance > 0.8 * self.radius:
             self.radius = min(LARGEST, 2.0 * self.radius)
         return apart
