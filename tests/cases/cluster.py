@@ -202,9 +202,10 @@ class Killer:
         self.killed.append(pid)
 
     def ended(self):
-        """Who was killed, once all are."""
+        """Who was killed, once all are gone: on a busy machine a process is seen running for a while after its end."""
         for thread in self.threads:
             thread.join()
+        until(lambda: not any(map(running, self.killed)))
         assert len(self.killed) == len(set(self.killed))
         return self.killed
 
