@@ -313,7 +313,7 @@ def test_points_of_the_evolution_strategy_are_known_again_far_from_the_origin(mo
     for _ in range(60):
         asked.append(policy.ask())
         policy.tell(asked[-1], function(asked[-1] - 1e6))
-    assert policy._region._evolution._age > 1
+    assert policy._region._evolution._generation > 4
     assert len(np.unique(asked, axis=0)) > 55
 
 
@@ -329,7 +329,7 @@ def test_named_settings_of_the_evolution_strategy_are_known_again(monkeypatch):
         setting = policy.ask()
         asked.add(tuple(setting.values()))
         policy.tell(setting, function(np.array([setting["far"] - 1e6, 1.0 + math.log10(setting["rate"]) / 5.0])))
-    assert policy._region._evolution._age > 1
+    assert policy._region._evolution._generation > 4
     assert len(asked) > 55
 
 
@@ -351,6 +351,23 @@ def test_several_points_of_a_generation_in_flight(monkeypatch):
     for x in asked[::-1]:
         policy.tell(x, function(x))
     assert np.flatnonzero(~np.isnan(region._evolution._values)).tolist() == sorted(positions)
+
+
+@pytest.mark.parametrize("wait", [0, 1, 3])
+def test_points_beyond_those_that_are_due_are_the_strategys(wait, monkeypatch):
+    """In a batch: a step, or so many points of the whole space, come first."""
+    monkeypatch.setattr(trust_region, "LATE", 12)
+    function = cone(2)
+    policy = sb.GPEI(sb.Box([[0, 1]] * 2), minimize=True)
+    region = policy._region
+    region.exact = True
+    while not region._evolution.started:
+        x = policy.ask()
+        policy.tell(x, function(x))
+    region._wait, region._left = wait, 0
+    size, due = len(region._evolution._values), max(1, wait)
+    evolved = [region._evolution.find(x) is not None for x in policy.ask(due + size + 1)]
+    assert evolved == [False] * due + [True] * size + [False]  # the generation has no more
 
 
 @pytest.mark.parametrize("d", [pytest.param(2, marks=pytest.mark.slow), pytest.param(5, marks=pytest.mark.long)])
@@ -419,7 +436,7 @@ def test_a_point_of_the_evolution_strategy_that_fails(monkeypatch):
         else:
             policy.tell(x, function(x))
     assert failed == 2
-    assert region._evolution._age > 1
+    assert region._evolution._generation > 4
 
 
 # ---- what it reaches

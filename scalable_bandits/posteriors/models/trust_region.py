@@ -13,7 +13,8 @@ Where values are exact and the region has converged, it begins again elsewhere.
              points are those of the whole space first; where values are exact, from 300 observations on, points of an
              evolution strategy (`evolution.py`), which need no Gaussian process, come before these four, also after
              twelve gains in a row by steps shorter than .003 of the sides: as many at first, twice as many at each
-             further turn until a longer step gains, and nine times as many at most
+             further turn until a longer step gains, and nine times as many at most; in a batch also after the step, or
+             the points of the whole space, that are due
     restart  where no gain is predicted, and values are exact: at the point that multi-level single linkage names
              (`starts.py`), with its best point in the place of the best one, until a better one than all is found, or
              the gain predicted is below a thousandth of what is missing
@@ -272,18 +273,24 @@ class TrustRegion(Stateful):
         held = self.holds(pending, best)
         if self._repeats_best(len(y)) and not held:
             return np.asarray(best)
-        found = self._evolved(pending) if self._wait else None if held else self._offer(x, y)
+        if self._evolves(pending):
+            found = self._evolution.next(pending)
+        else:
+            found = None if self._wait or held else self._offer(x, y)
         return None if found is None or self._holds_same(np.concatenate([failed, pending]), found) else found
 
     def _repeats_best(self, count: int) -> bool:
         """Whether the best point is to be measured again, after so many observations."""
         return count >= LATE and not self.exact and self._repeats < REPEATS
 
-    def _evolved(self, pending: Floats) -> Floats | None:
-        """Return a point (d,) of the evolution strategy, if it has the turn."""
-        if not (self._evolution.started and self._left):
-            return None
-        return self._evolution.next(pending)
+    def _evolves(self, pending: Floats) -> bool:
+        """Whether the next point is the evolution strategy's, while points (k, d) are pending."""
+        if not self._evolution.started:
+            return False
+        due = max(
+            1, self._wait
+        )  # points of the whole space, or a step; those beyond it would be chosen with less known
+        return bool(self._wait and self._left) or sum(self._evolution.find(x) is None for x in pending) >= due
 
     def _offer(self, x: Floats, y: Floats) -> Floats | None:
         """Return the point (d,) of the region with the largest mean; None if it promises no gain, or is known."""
