@@ -11,6 +11,7 @@ from naive.evolution import CMAES
 
 from scalable_bandits.posteriors.models import evolution
 from scalable_bandits.posteriors.models.evolution import SHORTEST, WIDE, EvolutionStrategy, first_length, first_size
+from scalable_bandits.posteriors.models.ranking import Ranking
 from scalable_bandits.posteriors.state import copied
 from scalable_bandits.randomness import generator
 
@@ -24,7 +25,7 @@ def cube(d):
 def started(d, seed=0, mean=0.5):
     strategy = EvolutionStrategy(cube(d), seed)
     strategy.start(np.full((1, d), mean), np.array([-math.inf]))
-    strategy.length, strategy._drawn = first_length(d), None
+    strategy.length, strategy._drawn, strategy._trial = first_length(d), None, 0
     return strategy
 
 
@@ -90,6 +91,29 @@ def test_start(seed, d, count, width):
     assert len(strategy.points()) == first_size(d)
 
 
+@pytest.mark.parametrize(("ranked", "known", "widens"), [
+    (None, 79, True), (0, 79, False), (2, 79, False), (3, 79, True), (None, 80, False),
+])  # fmt: skip
+def test_wide_after_three_generations_that_the_model_did_not_rank(ranked, known, widens, monkeypatch):
+    """At the best point, in all directions alike, once; of three coordinates a quadratic function has ten terms."""
+    rng = np.random.default_rng(0)
+    x, y = rng.random((known, 3)) * [1.0, 0.1, 0.01], rng.random(known)
+    strategy, ages = EvolutionStrategy(cube(3), 0), []
+    strategy.start(x, y)
+    for i in range(6):
+        monkeypatch.setattr(Ranking, "reliable", i == ranked)
+        number = strategy._generation
+        while strategy._generation == number:
+            x, y = np.concatenate([x, strategy.next(NOBODY)[None]]), np.append(y, rng.random())
+            strategy.observe(strategy.find(x[-1]), y[-1], x, y, 0.0)
+        ages.append(strategy._age)
+        if strategy._age == 0:
+            assert (strategy.length, len(strategy._values)) == (WIDE, first_size(3))
+            np.testing.assert_array_equal(strategy._mean, x[np.argmax(y)])
+            np.testing.assert_array_equal(strategy._covariance, np.eye(3))
+    assert ages == ([1, 2, 0, 1, 2, 3] if widens else [1, 2, 3, 4, 5, 6])
+
+
 def test_the_start_looks_at_the_best_points_of_many(monkeypatch):
     monkeypatch.setattr(evolution, "MOST", 12)
     points, values = np.random.default_rng(0).random((40, 2)), np.arange(40.0)
@@ -142,7 +166,7 @@ def test_in_bounds_far_from_the_origin():
     bounds = np.array([[1e6, 1e6 + 1.0], [0.1, 0.7]])
     strategy = EvolutionStrategy(bounds, 0)
     strategy.start(np.array([[1e6 + 1.0, 0.7]]), np.array([-math.inf]))
-    strategy.length, strategy._drawn, best = first_length(2), None, (None, -math.inf)
+    strategy.length, strategy._drawn, strategy._trial, best = first_length(2), None, 0, (None, -math.inf)
     for _ in range(30):
         assert ((strategy.points() >= bounds[:, 0]) & (strategy.points() <= bounds[:, 1])).all()
         best, _, _ = tell(strategy, lambda x: -float(abs(x[0] - 1e6 - 0.9) + abs(x[1] - 0.6)), best)

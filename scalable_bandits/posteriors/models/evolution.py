@@ -8,6 +8,8 @@
              C = (1 - ...) C + c1 q q' + cm sum_i w_i y_i y_i'  over all, w_i < 0 in the worse half
     evaluate as many of a generation as are needed to rank all (`ranking.py`)
     start    at the best point, with the spread around it of the better third of the points that are apart, and more
+    widen    at the best point, with steps of a fifth of the sides in all directions, after three generations if the
+             model ranked none of these, and there were few observations at the start
     restart  where the steps are as short as they may be, or all values are equal: with twice the size and at a point
              drawn from the whole space; at the best point, with the first size, if that was found elsewhere since
 
@@ -40,6 +42,8 @@ WIDE = 0.2  # the same around a point that was drawn, in all; also the largest a
 APART = 0.01  # distance, in sides of the space, within which points are one place; the best of them counts at the start
 MOST = 1000  # largest number of points, the best ones, that are looked at then
 BETTER = 1 / 3  # share of these places whose spread around the best one gives the first steps their shape
+TRIAL = 3  # number of generations with the first steps after which these are wide, if the model ranked none of them
+FEW = 8  # number of observations for each coefficient of a quadratic function from which on the first steps are kept
 LEAST = 0.003  # spread that is added to that in all directions, in sides and for each coordinate
 SHORTEST = 1e-9  # length in all directions below which the strategy starts again
 ELSEWHERE = 0.01  # distance of the best point from the mean, in sides, from which on it was found elsewhere
@@ -82,8 +86,8 @@ class EvolutionStrategy(Stateful):
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (
         number("started", bool), number("length", float), number("_generation", int), number("_age", int),
-        number("_top", float), number("_first_top", float), array("_mean", "(d,)"), array("_covariance", "(d, d)"),
-        array("_length_path", "(d,)"), array("_path", "(d,)"),
+        number("_trial", int), number("_top", float), number("_first_top", float), array("_mean", "(d,)"),
+        array("_covariance", "(d, d)"), array("_length_path", "(d,)"), array("_path", "(d,)"),
         value("values", "(size,)", np.float64, lambda own: own._values, lambda own, held: own._resize(held)),
         member("_ranking", name="ranking"),  # after the values, which give it its size
     )  # fmt: skip
@@ -110,12 +114,14 @@ class EvolutionStrategy(Stateful):
         self.started = True
         self._begin(places[0], min(WIDE, math.sqrt(longest)), first_size(dimension), float(y.max()))
         self._covariance[:] = spread / longest
+        self._trial = TRIAL if 2 * len(y) < FEW * (dimension + 1) * (dimension + 2) else 0
         self._predict(x, y)
 
     def _begin(self, mean: Floats, length: float, size: int, top: float) -> None:
         self._mean[:], self._covariance[:] = mean, np.eye(len(mean))
         self._length_path[:] = self._path[:] = 0.0
         self.length, self._age = length, 0
+        self._trial = 0  # number of generations in which the model may show that it ranks well, before steps are wide
         self._top = self._first_top = top  # best known value, after the last generation and at the start
         self._generation += 1
         self._resize(np.full(size, np.nan))
@@ -188,6 +194,7 @@ class EvolutionStrategy(Stateful):
                 self._ranking.need_more(known)
                 return
             self._values[:] = self._ranking.completed(self._values)
+            self._trial = 0
         values, best, top = self._values, self._to_cube(x[np.argmax(y)]), float(y.max())
         self._learn(best, top)
         longest = self.length * math.sqrt(float(np.linalg.eigvalsh(self._covariance)[-1]))
@@ -197,6 +204,9 @@ class EvolutionStrategy(Stateful):
             else:
                 drawn = generator(self._seed, "start", self._generation).random(len(best))
                 self._begin(drawn, WIDE, 2 * len(values), top)
+        elif self._trial == 1:
+            self._begin(best, WIDE, first_size(len(best)), top)
+        self._trial = max(0, self._trial - 1)
         self._predict(x, y)
 
     @one_thread
