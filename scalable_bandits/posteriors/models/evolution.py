@@ -31,7 +31,7 @@ import numpy as np
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.blas import one_thread
 from scalable_bandits.posteriors.box import _numba_ascent as numba_ascent
-from scalable_bandits.posteriors.models.ranking import Ranking
+from scalable_bandits.posteriors.models.ranking import Ranking, coefficients
 from scalable_bandits.posteriors.state import StateEntry, Stateful, array, member, number, value
 from scalable_bandits.randomness import generator
 
@@ -114,7 +114,7 @@ class EvolutionStrategy(Stateful):
         self.started = True
         self._begin(places[0], min(WIDE, math.sqrt(longest)), first_size(dimension), float(y.max()))
         self._covariance[:] = spread / longest
-        self._trial = TRIAL if 2 * len(y) < FEW * (dimension + 1) * (dimension + 2) else 0
+        self._trial = TRIAL if len(y) < FEW * coefficients(dimension) else 0
         self._predict(x, y)
 
     def _begin(self, mean: Floats, length: float, size: int, top: float) -> None:

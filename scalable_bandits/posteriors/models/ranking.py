@@ -67,7 +67,7 @@ class Ranking(Stateful):
         """
         distances = np.linalg.norm(x, axis=1)
         d = x.shape[1]
-        nearest = np.argsort(distances, kind="stable")[: min(MOST, (d + 1) * (d + 2))]
+        nearest = np.argsort(distances, kind="stable")[: min(MOST, 2 * coefficients(d))]
         scale = max(1.0, float(distances[nearest[-1]]))
         self.predicted[:] = least_squares(x[nearest] / scale, y[nearest])(points / scale)
 
@@ -98,7 +98,7 @@ def least_squares(x: Floats, y: Floats) -> Callable[[Floats], Floats]:
     if n < ROOM * (d + 1):
         return lambda u: np.full(len(u), np.nan)
     first, second = np.triu_indices(d)
-    if n < ROOM * (d + 1) * (d + 2) / 2:
+    if n < ROOM * coefficients(d):
         first = second = np.arange(d if n >= ROOM * (2 * d + 1) else 0)
 
     def terms(u: Floats) -> Floats:
@@ -106,7 +106,12 @@ def least_squares(x: Floats, y: Floats) -> Callable[[Floats], Floats]:
 
     best, weights = y.max(), np.empty(n)
     weights[np.argsort(-y, kind="stable")] = np.sqrt(np.linspace(HEAVIEST, 1.0, n))
-    coefficients, *_ = lstsq(
+    found, *_ = lstsq(
         terms(x) * weights[:, None], (y - best) * weights, cond=SINGULAR, lapack_driver="gelsy", check_finite=False
     )
-    return lambda u: np.asarray(best + terms(u) @ coefficients)
+    return lambda u: np.asarray(best + terms(u) @ found)
+
+
+def coefficients(d: int) -> int:
+    """Return the number of coefficients of a quadratic function of d variables."""
+    return (d + 1) * (d + 2) // 2

@@ -53,6 +53,7 @@ from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogN
 from scalable_bandits.posteriors.models.evolution import EvolutionStrategy
 from scalable_bandits.posteriors.models.learned import BY_CHANCE, share_of_ties
 from scalable_bandits.posteriors.models.model import MEAN
+from scalable_bandits.posteriors.models.ranking import coefficients
 from scalable_bandits.posteriors.models.starts import Searches
 from scalable_bandits.posteriors.state import StateEntry, Stateful, member, number
 from scalable_bandits.randomness import derived_seed
@@ -287,9 +288,7 @@ class TrustRegion(Stateful):
         """Whether the next point is the evolution strategy's, while points (k, d) are pending."""
         if not self._evolution.started:
             return False
-        due = max(
-            1, self._wait
-        )  # points of the whole space, or a step; those beyond it would be chosen with less known
+        due = max(1, self._wait)  # points of the whole space, or a step
         return bool(self._wait and self._left) or sum(self._evolution.find(x) is None for x in pending) >= due
 
     def _offer(self, x: Floats, y: Floats) -> Floats | None:
@@ -464,11 +463,6 @@ class TrustRegion(Stateful):
     def after_restore(self) -> None:
         """Forget the model, which follows from the observations."""
         self._model = None
-
-
-def coefficients(d: int) -> int:
-    """Return the number of coefficients of a quadratic function of d variables."""
-    return (d + 1) * (d + 2) // 2
 
 
 def _even_axes(curvature: Floats, points: Floats) -> Floats:
