@@ -370,6 +370,22 @@ def test_points_beyond_those_that_are_due_are_the_strategys(wait, monkeypatch):
     assert evolved == [False] * due + [True] * size + [False]  # the generation has no more
 
 
+def test_a_step_is_not_kept_waiting_by_points_of_the_whole_space(monkeypatch):
+    """Where evaluations end one by one, some of these are always pending: the step comes first all the same."""
+    monkeypatch.setattr(trust_region, "LATE", 12)
+    policy, _ = minimized(rosenbrock, 2, 12, seed=1)
+    (x, y), region, none = policy._history(), policy._region, np.empty((0, 2))
+    region._evolution.start(x, y)
+    region.exact, region._wait, region._left = True, 0, 0
+    far = x[[np.argmin(y)]]
+    assert not region.holds(far, x[np.argmax(y)])
+    assert region._evolution.find(far[0]) is None
+    step = region.propose(x, y, none, none)
+    assert region.holds(step[None], x[np.argmax(y)])
+    np.testing.assert_array_equal(region.propose(x, y, far, none), step)
+    assert region._evolution.find(region.propose(x, y, np.stack([far[0], step]), none)) is not None
+
+
 @pytest.mark.parametrize("d", [pytest.param(2, marks=pytest.mark.slow), pytest.param(5, marks=pytest.mark.long)])
 def test_where_a_function_has_no_second_derivatives(d):
     """The evolution strategy refines a minimum at a kink, where a smooth model promises gains that are none."""

@@ -274,10 +274,9 @@ class TrustRegion(Stateful):
         held = self.holds(pending, best)
         if self._repeats_best(len(y)) and not held:
             return np.asarray(best)
-        if self._evolves(pending):
+        found = None if self._wait or held else self._offer(x, y)
+        if found is None and self._evolves(pending):
             found = self._evolution.next(pending)
-        else:
-            found = None if self._wait or held else self._offer(x, y)
         return None if found is None or self._holds_same(np.concatenate([failed, pending]), found) else found
 
     def _repeats_best(self, count: int) -> bool:
@@ -285,7 +284,7 @@ class TrustRegion(Stateful):
         return count >= LATE and not self.exact and self._repeats < REPEATS
 
     def _evolves(self, pending: Floats) -> bool:
-        """Whether the next point is the evolution strategy's, while points (k, d) are pending."""
+        """Whether the next point is the evolution strategy's, while points (k, d) are pending and no step is due."""
         if not self._evolution.started:
             return False
         due = max(1, self._wait)  # points of the whole space, or a step
