@@ -19,8 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import scalable_bandits as sb
-from benchmarks.tuners.command import show
-from benchmarks.tuners.report import Sheet, marks_of
+from benchmarks.tuners.report import Sheet, marks_of, show
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies import Policy
 

@@ -23,7 +23,6 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.tuners import lines, peers, report
-from benchmarks.tuners.command import show
 from benchmarks.tuners.intervals import Parameters, Setting
 from benchmarks.tuners.lines import Key, Line
 from benchmarks.tuners.report import Sheet
@@ -325,5 +324,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
             play(given.tuners, ["categories 12 x 4", "Func3C"], 1, QUICK, folder)
         elif not given.no_play:
             play(given.tuners, given.problems, given.seeds, given.evaluations, folder)
-        show(list(sheets(folder)), given.markdown, report.marks_of(STUDY))
+        report.show(list(sheets(folder)), given.markdown, report.marks_of(STUDY))
     return 0

@@ -25,11 +25,9 @@ from threadpoolctl import threadpool_limits
 
 import scalable_bandits as sb
 from benchmarks.tuners import lines, report, standings, studies
-from benchmarks.tuners.command import show
 from benchmarks.tuners.lines import Key, Line
-from benchmarks.tuners.problems import TIE
-from benchmarks.tuners.report import LEAST, Sheet
-from benchmarks.tuners.standings import Results, Score, score
+from benchmarks.tuners.report import Sheet
+from benchmarks.tuners.standings import LEAST, TIE, Results, Score, score
 from benchmarks.tuners.studies import Task
 from scalable_bandits.environments import Environment
 from scalable_bandits.environments.sensors import DataMissing
@@ -173,7 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except DataMissing as error:
             print(f"in_flight is left out: {error}")
         made = sheets(given.results, given.flights, given.evaluations)
-        show(made, given.markdown, report.marks_of("in flight"))
+        report.show(made, given.markdown, report.marks_of("in flight"))
     return 0
 
 

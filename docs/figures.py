@@ -1,11 +1,11 @@
 """Write `docs/figures.md` and its pictures from `docs/results/`: what the papers publish, and what comes out here.
 
 Its second part, on data and functions that others published, is made by `docs/measured.py`; the pictures are drawn by
-`docs/pictures.py`.
+`docs/pictures.py`; the tables of the tuner beside others, which stand on other pages, are made by `docs/records.py`.
 
 A result is what ``scalable-bandits run NAME --json`` prints; several of one study (``NAME.json``, ``NAME.more.json``)
-stand below each other. ``python -m docs.figures`` writes the page and draws the pictures whose results are others;
-``--check`` says whether page and pictures are as they should be.
+stand below each other. ``python -m docs.figures`` writes the pages and draws the pictures whose results are others;
+``--check`` says whether pages and pictures are as they should be.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from docs import measured
+from docs import measured, records
 from docs.measured import folded, replicates, shown
 from docs.pictures import FOLDER as PICTURES
 from docs.pictures import Picture, of_published, of_regret, seen, wrapped
@@ -237,21 +237,22 @@ def of_papers() -> list[Study]:
     return [study for name, study in sorted(Study.registry.items()) if study.source and name not in others]
 
 
-def stale(text: str, pictures: list[Picture]) -> list[str]:
+def stale(pages: dict[Path, str], pictures: list[Picture]) -> list[str]:
     """Return the names of the files that are not what the results say, or not of the page."""
-    wrong = [PAGE.name] if PAGE.read_text() != text else []
+    wrong = [page.name for page, text in pages.items() if page.read_text() != text]
     wrong += [picture.path.name for picture in pictures if not picture.is_current]
     return wrong + sorted({path.name for path in PICTURES.iterdir()} - {picture.path.name for picture in pictures})
 
 
 def main() -> None:
-    """Write page and pictures, or check them."""
+    """Write pages and pictures, or check them."""
     parser = argparse.ArgumentParser(prog="python -m docs.figures", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; code 1 if page or pictures are others")
+    parser.add_argument("--check", action="store_true", help="write nothing; code 1 if pages or pictures are others")
     parser.add_argument("--all", action="store_true", help="draw the pictures whose results are the same, too")
     given, (text, pictures) = parser.parse_args(), made()
+    pages = {PAGE: text, **records.pages()}
     if given.check:
-        wrong = stale(text, pictures)
+        wrong = stale(pages, pictures)
         sys.exit(f"not what the results say: {', '.join(wrong)}; python -m docs.figures" if wrong else 0)
     PICTURES.mkdir(exist_ok=True)
     for picture in pictures:
@@ -260,8 +261,9 @@ def main() -> None:
     for path in PICTURES.iterdir():
         if path not in {picture.path for picture in pictures}:
             path.unlink()
-    PAGE.write_text(text)
-    print(PAGE)
+    for page, text in pages.items():
+        page.write_text(text)
+        print(page)
 
 
 if __name__ == "__main__":

@@ -21,9 +21,7 @@ from benchmarks.biobjective.hypervolume import front_of, indicator
 from benchmarks.biobjective.problems import PROBLEMS, Problem
 from benchmarks.tuners.lines import Line
 from benchmarks.tuners.outputs import Outputs, OutputStudy, Peers, steps
-from benchmarks.tuners.problems import TIE
-from benchmarks.tuners.report import LEAST
-from benchmarks.tuners.standings import Result
+from benchmarks.tuners.standings import LEAST, TIE, Result
 
 
 def recorded(problem: Problem, outputs: Sequence[Outputs]) -> Line:

@@ -17,8 +17,7 @@ from benchmarks.constrained import tuners
 from benchmarks.constrained.problems import PROBLEMS, Problem
 from benchmarks.tuners.lines import Line
 from benchmarks.tuners.outputs import Outputs, OutputStudy, Peers, steps
-from benchmarks.tuners.problems import TIE
-from benchmarks.tuners.standings import Result
+from benchmarks.tuners.standings import TIE, Result
 
 WORST = 1e100  # value of a run without a feasible point, times 1 + its violation
 

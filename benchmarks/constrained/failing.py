@@ -21,8 +21,7 @@ from benchmarks.constrained.tuners import FAILING, FailingOurs, has_failed
 from benchmarks.tuners.intervals import Setting
 from benchmarks.tuners.lines import Line
 from benchmarks.tuners.outputs import Outputs, OutputStudy, Peers, steps
-from benchmarks.tuners.problems import TIE
-from benchmarks.tuners.standings import Result
+from benchmarks.tuners.standings import TIE, Result
 from scalable_bandits.environments.published.bbob import BBOB
 from scalable_bandits.randomness import generator
 

@@ -30,7 +30,6 @@ import scalable_bandits as sb
 from benchmarks.pools import choosers
 from benchmarks.pools.problems import PROBLEMS, SCORED, Problem
 from benchmarks.tuners import lines, report
-from benchmarks.tuners.command import show
 from benchmarks.tuners.lines import Key, Line
 from benchmarks.tuners.peers.apart import THREADS, folder, python_of
 from benchmarks.tuners.report import Sheet
@@ -183,5 +182,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
             play(["GPUCB", "random"], small, 1, min(SCORED.values()), where)
         elif not given.no_play:
             play(given.tuners, given.pools, given.seeds, given.batches, where)
-        show(list(sheets(where)), given.markdown, report.marks_of(STUDY))
+        report.show(list(sheets(where)), given.markdown, report.marks_of(STUDY))
     return 0

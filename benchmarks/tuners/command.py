@@ -7,28 +7,25 @@ import json
 import os
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numba
 from rich.console import Console
 from threadpoolctl import threadpool_limits
 
-from benchmarks.tuners import lines, peers, problems, report, runs, standings, studies
+from benchmarks.tuners import lines, peers, report, standings, studies
 from benchmarks.tuners.peers import apart
-from benchmarks.tuners.problems import REPORTED_ON, TABLES, TUNED_ON, Task
 from scalable_bandits.environments.sensors import DataMissing
 from scalable_bandits.studies import Study
 
 DESCRIPTION = """Play this package's default tuner, other packages' and random search on published problems.
 
-60 evaluations of 14 bbob functions in 2 and 5 dimensions, without and with noise, and 100 of two tables of HPOLib; five
-instances or seeds each (slow ones: one). With --study: 500 evaluations (slow ones: 100) of the problems of studies,
-with their seeds and noise. Runs are kept, and a run that is kept is not played again. One thread.
+500 evaluations (slow ones: 100) of the problems of studies, with their seeds and noise. Runs are kept, and a run that
+is kept is not played again. One thread.
 """
-INSTANCES = (5, 6, 7, 8, 9)
-FEWER = dict.fromkeys(studies.SLOW, (5,))  # instances of a tuner that is slow, where none are chosen
-QUICK, QUICK_STUDY = 12, "hpolib-short"  # evaluations of a quick run, and the study of which it plays a task
+STUDIES = ("bbob", "bbob-noisy", "hpolib-short")  # where none are chosen
+QUICK = 12  # evaluations of a quick run
 
 
 def parser() -> argparse.ArgumentParser:
@@ -39,47 +36,22 @@ def parser() -> argparse.ArgumentParser:
         help="which are played, of " + ", ".join(peers.TUNERS) + "; the tables show all peers' kept runs")  # fmt: skip
     add("--install", nargs="+", choices=peers.PEERS, default=[], metavar="TUNER",
         help="make an environment for each of these, with all that it needs, and play nothing")  # fmt: skip
-    add("--problems", nargs="+", choices=["bbob", *TABLES], default=["bbob", *TABLES], metavar="PROBLEM",
-        help="which of bbob, " + ", ".join(TABLES))  # fmt: skip
-    add("--functions", nargs="+", type=int, default=[*TUNED_ON, *REPORTED_ON], help="numbers of bbob functions")
-    add("--dimensions", nargs="+", type=int, default=[2, 5], help="of bbob functions")
-    add("--instances", nargs="+", type=int, help="of bbob functions, which are the seeds as well; 5 to 9 if not given")
-    add("--noise", nargs="+", choices=["without", "with"], default=["without", "with"], help="of bbob functions")
-    add("--runs", type=Path, default=runs.default_folder(), metavar="FOLDER", help="folder of kept runs (%(default)s)")
-    add("--study", nargs="+", default=[], metavar="NAME", help="named studies or study files, played instead")
+    add("--study", nargs="+", default=STUDIES, metavar="NAME",
+        help="named studies or study files; " + ", ".join(STUDIES) + " if not given")  # fmt: skip
     add("--cases", nargs="+", metavar="CASE", help="of the studies; all if not given")
     add("--replicates", type=int, help="of each case; 20 if not given (GPSampler: 5, slow ones: 2)")
-    add("--evaluations", type=int, help="of a run of a study; 500 if not given (slow ones: 100)")
+    add("--evaluations", type=int, help="of a run; 500 if not given (slow ones: 100)")
     add("--results", type=Path, default=lines.FOLDER, metavar="FOLDER",
-        help="folder of kept results of studies (%(default)s)")  # fmt: skip
+        help="folder of kept results (%(default)s)")  # fmt: skip
     add("--name", default="ours", help="name under which runs of `ours` are kept and compared (%(default)s)")
     add("--keywords", type=json.loads, default={}, metavar="JSON",
         help='further arguments of `ours`: {"policy": "GPUCB", "scale": 5} plays GPUCB(space, scale=5)')  # fmt: skip
     add("--against", nargs="+", default=[], metavar="NAME", help="further names whose kept runs the tables show")
     add("--no-play", action="store_true", help="print the tables of what is kept")
     add("--markdown", nargs="?", type=Path, const=Path("-"), metavar="PAGE",
-        help="print the tables as Markdown, or write them between the marks of a page (of each study)")  # fmt: skip
-    add("--quick", action="store_true", help="a few evaluations of a problem of each kind, not kept")
+        help="print the tables as Markdown, or write them between the marks of a page")  # fmt: skip
+    add("--quick", action="store_true", help="a few evaluations of a problem of each study, not kept")
     return made
-
-
-def tasks_of(tuner: str, given: argparse.Namespace) -> Iterator[Task]:
-    """Yield the chosen tasks of a tuner, instance by instance, so that an early end leaves whole instances."""
-    for noise in given.noise:
-        for instance in given.instances or FEWER.get(tuner, INSTANCES):
-            if "bbob" in given.problems:
-                for function in given.functions:
-                    for dimension in given.dimensions:
-                        yield Task("bbob", function, dimension, instance, noise == "with")
-            if noise == "without":
-                yield from (Task(name, 0, 9, instance) for name in given.problems if name != "bbob")
-
-
-def quick_tasks() -> Iterator[Task]:
-    yield Task("branin", 0, 2, 5)
-    yield Task("bbob", 2, 2, 5)
-    yield Task("bbob", 2, 2, 5, noisy=True)
-    yield Task(TABLES[0], 0, 9, 5)
 
 
 def available(given: argparse.Namespace, say: Console) -> Iterator[str]:
@@ -89,28 +61,6 @@ def available(given: argparse.Namespace, say: Console) -> Iterator[str]:
             say.print(f"{tuner} is left out: it is not installed; --install {tuner} makes an environment for it")
         else:
             yield tuner
-
-
-def play(given: argparse.Namespace, folder: Path, say: Console) -> int:
-    """Play what is not kept; return the number of runs that failed."""
-    failed = 0
-    for tuner in available(given, say):
-        every = list(quick_tasks() if given.quick else tasks_of(tuner, given))
-        for package in sorted({problems.missing(task) for task in every} - {""}):
-            say.print(f"{tuner}: problems that need {package} are left out: it is not installed")
-        name, keywords = (given.name, given.keywords) if tuner == "ours" else (tuner, {})
-        played = [task for task in every if not problems.missing(task)]
-        evaluations = QUICK if given.quick else None
-        for task, run in runs.play_missing(folder, name, played, tuner, keywords, evaluations):
-            if isinstance(run, peers.NotItsKind):
-                say.print(f"{name} {task.file} is left out: {run}", markup=False)
-            elif isinstance(run, Exception):
-                failed += 1
-                say.print(f"{name} {task.file}: {type(run).__name__}: {run}", markup=False)
-            else:
-                regret = min(run["value"]) - run["optimum"]
-                say.print(f"{name} {task.file}: regret {regret:.3g}, {run['cpu_seconds']:.1f} s of CPU", markup=False)
-    return failed
 
 
 def play_study(study: Study, given: argparse.Namespace, folder: Path, say: Console) -> int:
@@ -144,12 +94,6 @@ def play_study(study: Study, given: argparse.Namespace, folder: Path, say: Conso
     return failed
 
 
-def chosen(kept: Mapping[Task, runs.Run], given: argparse.Namespace) -> dict[Task, runs.Run]:
-    """Return the kept runs of the chosen tasks."""
-    tasks = set(quick_tasks() if given.quick else tasks_of("", given))
-    return {task: run for task, run in kept.items() if task in tasks}
-
-
 def study_sheets(study: Study, given: argparse.Namespace, folder: Path) -> list[report.Sheet]:
     """Return the tables of the kept runs of a study."""
     kept = {}
@@ -164,20 +108,6 @@ def is_chosen(label: str, cases: Sequence[str] | None) -> bool:
     return cases is None or any(label == each or label.startswith(f"{each}, ") for each in cases)
 
 
-def show(sheets: Sequence[report.Sheet], page: Path | None, marks: tuple[str, str] = report.MARKS) -> None:
-    """Print the tables for a terminal, or as Markdown if the page is "-"; or write them between marks of the page."""
-    if page is None:
-        out = Console(highlight=False)
-        for sheet in sheets:
-            out.print(sheet.title, report.drawn(sheet), sep="\n")
-        return
-    text = "\n\n".join(map(report.markdown, sheets))
-    if page == Path("-"):
-        print(text, end="\n\n")
-    else:
-        page.write_text(report.inserted(page.read_text(), text, marks))
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return 1 if a run failed."""
     given = parser().parse_args(arguments)
@@ -189,29 +119,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say.print(f"{tuner}: {apart.install(tuner)}")
     if given.install:
         return 0
-    chosen_studies = [Study.load(name) for name in given.study]
+    chosen = [Study.load(name) for name in given.study]
     with tempfile.TemporaryDirectory() as temporary, threadpool_limits(1):
-        quick = Path(temporary) if given.quick else None
+        folder = Path(temporary) if given.quick else given.results
         failed = 0
-        for study in chosen_studies:
-            folder = quick or given.results
+        for study in chosen:
             failed += 0 if given.no_play else play_study(study, given, folder, say)
-            marks = report.marks_of(study.name)
-            show(study_sheets(study, given, folder), given.markdown, marks)
-        if not chosen_studies:
-            failed += _without_study(given, quick or given.runs, say)
+            report.show(study_sheets(study, given, folder), given.markdown, report.marks_of(study.name))
     return int(failed > 0)
-
-
-def _without_study(given: argparse.Namespace, folder: Path, say: Console) -> int:
-    """Play and show the tasks that are no study's, and in a quick run one of a study; return the number of failures."""
-    failed = 0 if given.no_play else play(given, folder, say)
-    names = dict.fromkeys([given.name, *peers.PEERS, *given.against])
-    kept = {name: chosen(runs.load(folder, name), given) for name in names}
-    sheets = report.sheets({name: found for name, found in kept.items() if found}, given.name)
-    if given.quick and QUICK_STUDY in Study.registry:
-        study = Study.load(QUICK_STUDY)
-        failed += 0 if given.no_play else play_study(study, given, folder, say)
-        sheets += study_sheets(study, given, folder)
-    show(sheets, given.markdown)
-    return failed

@@ -26,7 +26,6 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.tuners import lines, report, standings
 from benchmarks.tuners.clock import Clock
-from benchmarks.tuners.command import show
 from benchmarks.tuners.intervals import Parameters
 from benchmarks.tuners.lines import Key, Line
 from benchmarks.tuners.peers import apart, is_importable
@@ -155,7 +154,7 @@ class OutputStudy:
             where = Path(temporary) if given.quick else given.results
             failed = 0 if given.no_play else play_missing(self, given, where, say)
             made = sheets(self, where, given.problems, sorted(given.evaluations))
-            show(list(made), given.markdown, report.marks_of(self.name))
+            report.show(list(made), given.markdown, report.marks_of(self.name))
         return int(failed > 0)
 
     def parser(self) -> argparse.ArgumentParser:

@@ -16,8 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.tuners.lines import Key, Line
-from benchmarks.tuners.report import LEAST, Sheet
+from benchmarks.tuners.report import Sheet
 
+TIE = 1e-8  # values of a bbob function that differ by less are equal
+LEAST = TIE  # regrets below it count as it in logarithms
 SHOWN = (100, 500, 1000, 2000)  # numbers of evaluations with tables, if there is one of them; else the last
 MOST = 8  # largest number of cases that have a row each
 DECADES = 3.0  # regrets that span more are shown as logarithms

@@ -17,8 +17,8 @@ from benchmarks.tuners import lines
 from benchmarks.tuners.clock import Clock
 from benchmarks.tuners.lines import Key, Line
 from benchmarks.tuners.peers import apart
-from benchmarks.tuners.problems import GROUPS, TIE
 from benchmarks.tuners.spaces import PeerSpace
+from benchmarks.tuners.standings import TIE
 from scalable_bandits.environments import Environment
 from scalable_bandits.environments.published.bbob import BBOB
 from scalable_bandits.studies import Study, layout
@@ -26,6 +26,13 @@ from scalable_bandits.studies.growth import shown_value
 
 # Numbers of evaluations after which a tuner is asked for its recommendation.
 CHECKPOINTS = (10, 20, 50, 100, 200, 500, 1000, 2000)
+GROUPS = {  # of the functions of the bbob suite
+    "separable": range(1, 6),
+    "moderate conditioning": range(6, 10),
+    "high conditioning": range(10, 15),
+    "multimodal": range(15, 20),
+    "multimodal, weak structure": range(20, 25),
+}
 SLOW = ("BoTorch", "HEBO", "SMAC", "Vizier", "Ax")
 EVALUATIONS = dict.fromkeys(SLOW, 100)  # of a run; 500 for all others
 REPLICATES = {"GPSampler": 5, **dict.fromkeys(SLOW, 2)}  # 20 for all others

@@ -114,6 +114,43 @@ def test_a_line_has_the_checkpoints(study, counted, monkeypatch):
     assert json.loads(json.dumps(exact)) == exact
 
 
+def test_seconds_are_the_tuners_alone(study, monkeypatch):
+    from benchmarks.tuners import clock, studies
+
+    spent = 0.0
+
+    def spend(seconds):
+        nonlocal spent
+        spent += seconds
+
+    class Slow(Counted):
+        def __init__(self, parameters, seed):
+            super().__init__(parameters, seed)
+            spend(0.5)
+
+        def ask(self):
+            spend(1)
+            return super().ask()
+
+        def tell(self, x, y):
+            super().tell(x, y)
+            spend(10)
+
+        def recommend(self):
+            spend(100)
+            return super().recommend()
+
+    def evaluated(x):
+        spend(1000)
+        return x
+
+    environment = next(studies.tasks_of(study, 1, ["exact"])).environment()
+    monkeypatch.setattr(clock.time, "process_time", lambda: spent)
+    monkeypatch.setattr(clock.time, "perf_counter", lambda: 2 * spent)
+    kept = studies.play(lambda seed: Slow("ab", seed), environment, 5, [2, 3], evaluated)
+    assert [(each["cpu_seconds"], each["wall_seconds"]) for each in kept] == [(122.5, 245.0), (233.5, 467.0)]
+
+
 SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("GPSampler", "BoTorch")]
 
 
@@ -318,7 +355,8 @@ def test_the_command_plays_keeps_and_shows(study, tmp_path, capsys):
     from benchmarks.tuners import command, report
 
     page, folder = tmp_path / "page.md", tmp_path / "kept"
-    page.write_text("before\n" + "\nold\n".join(report.MARKS) + "\n".join(report.marks_of("bowls")) + "\nafter\n")
+    marks = (report.marks_of("bowls"), report.marks_of("other"))
+    page.write_text("before\n" + "\nold\n".join([*marks[0], *marks[1]]) + "\nafter\n")
     given = ["--study", "bowls", "--tuners", "ours", "random", "--results", str(folder), "--replicates", "1"]
     assert command.main([*given, "--evaluations", "14", "--cases", "exact"]) == 0
     shown = capsys.readouterr()
@@ -326,20 +364,36 @@ def test_the_command_plays_keeps_and_shows(study, tmp_path, capsys):
     assert sorted(path.name for path in (folder / "bowls").iterdir()) == ["ours.jsonl", "random.jsonl"]
     assert command.main([*given, "--no-play", "--markdown", str(page)]) == 0
     text = page.read_text()
-    assert "\nold\n" in text  # the other marks' tables stay
     assert "*bowls, 14 evaluations: best measured value*" in text
     assert "| ours | 1 (2) | 1.00 |" in text
     assert "| exact, scale = 2 | 1-0-0 |" in text
-    assert text.endswith("<!-- end of results bowls -->\nafter\n")
+    assert text.count("\nold\n") == 2
+    assert text.endswith("<!-- end of results other -->\nafter\n")
 
 
-def test_a_quick_run_plays_a_task_of_a_study(study, monkeypatch, capsys):
+def test_a_quick_run_plays_a_task_of_each_study(study, monkeypatch, capsys):
     from benchmarks.tuners import command
 
-    monkeypatch.setattr(command, "quick_tasks", lambda: iter([]))
-    monkeypatch.setattr(command, "QUICK_STUDY", "bowls")
+    monkeypatch.setattr(command, "STUDIES", ("bowls",))
     assert command.main(["--quick", "--markdown", "--tuners", "random"]) == 0
     assert "*bowls, 12 evaluations: best measured value*" in capsys.readouterr().out
+
+
+def test_what_fails_and_what_is_left_out_are_said(study, counted, monkeypatch, capsys):
+    from benchmarks.tuners import command, peers
+
+    given = ["--study", "bowls", "--quick", "--tuners", "counted"]
+
+    def fails(tuner):
+        raise error
+
+    monkeypatch.setattr(Counted, "ask", fails)
+    error = RuntimeError("a seed it does not like")
+    assert command.main(given) == 1
+    assert "counted bowls, exact, replicate 0: RuntimeError: a seed it does not like" in capsys.readouterr().err
+    error = peers.NotItsKind("kind: got categories")
+    assert command.main(given) == 0
+    assert "counted bowls, exact, replicate 0 is left out: kind: got categories" in capsys.readouterr().err
 
 
 def test_a_study_without_its_data_is_left_out(monkeypatch, capsys, tmp_path):
