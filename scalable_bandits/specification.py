@@ -347,7 +347,13 @@ class Specification(ABC):  # noqa: B024 - subclasses declare their own abstract 
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Rebuild a specification from a dict, which `to_dict` returned; see `rebuilt`."""
+        """Make a fresh object from a dict, which `to_dict` returned, also after conversion to JSON and back.
+
+        Raises
+        ------
+        ValueError
+            If the type or a key is unknown (the message suggests the nearest one), or the type is not a `cls`.
+        """
         return rebuilt(data, cls)
 
 

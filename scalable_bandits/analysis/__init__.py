@@ -13,7 +13,6 @@ from scalable_bandits.analysis.curves import numeric_axes as numeric_axes
 from scalable_bandits.analysis.curves import policies_of as policies_of
 from scalable_bandits.analysis.curves import present as present
 from scalable_bandits.analysis.curves import totals as totals
-from scalable_bandits.analysis.diagnostics import NORMAL as NORMAL
 from scalable_bandits.analysis.diagnostics import Coverage as Coverage
 from scalable_bandits.analysis.diagnostics import Times as Times
 from scalable_bandits.analysis.diagnostics import coverage as coverage

@@ -16,10 +16,9 @@ from scalable_bandits.policies import PEGPUCB, Policy
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.runs.simulate import simulate
+from scalable_bandits.runs.summary import NORMAL
 from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.spaces import Grid, Indices
-
-NORMAL = 1.959964  # half-width, in standard deviations, of the central 95 % of a normal distribution
 
 
 def indexed(policy: Policy) -> bool:

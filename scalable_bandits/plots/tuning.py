@@ -14,7 +14,7 @@ from matplotlib.colors import to_rgba_array
 from matplotlib.ticker import LogLocator, MaxNLocator
 
 from scalable_bandits import analysis, checks
-from scalable_bandits.analysis import NORMAL, Importance, Slice
+from scalable_bandits.analysis import Importance, Slice
 from scalable_bandits.analysis.parameters import played_policy
 from scalable_bandits.checks import Floats
 from scalable_bandits.plots.arrangement import AxesArray, axes, beginnings, panels, rows_of
@@ -22,6 +22,7 @@ from scalable_bandits.plots.front import growth
 from scalable_bandits.plots.style import COLOURS, LONGEST, inches, legend, logarithmic, plain, rows, star, ticks, tidy
 from scalable_bandits.policies import Policy
 from scalable_bandits.runs.result import TuningResult
+from scalable_bandits.runs.summary import NORMAL
 from scalable_bandits.spaces import Axis, Mask
 
 RANGE = 1000.0  # ratio of the largest to the smallest value to be minimised from which their axis is logarithmic

@@ -6,25 +6,26 @@ import threading
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, cast
+from typing import Any, ClassVar, NamedTuple, Protocol, cast
 
 import attrs
 import numpy as np
 from numpy.typing import ArrayLike
 
-from scalable_bandits import checks, specification
+from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies.measurements import Measuring
 from scalable_bandits.policies.outputs import Outputs, Told
 from scalable_bandits.policies.pending import AllFailed, PendingPoints, PointNotPending
 from scalable_bandits.posteriors.placement import Executor, executor
 from scalable_bandits.posteriors.rounds import Columns
-from scalable_bandits.posteriors.state import State, StateEntry, entries_of, number, restore, state_of, value
+from scalable_bandits.posteriors.state import StateEntry, Stateful, number, value
 from scalable_bandits.randomness import derived_seed, generator
 from scalable_bandits.spaces import EVERYTHING, AvailabilitySets, Domain, Indices, Mask, Pool, Space, make_domain
 from scalable_bandits.spaces.domain import CANDIDATES, numbers_all
 from scalable_bandits.spaces.finite import MOST_NUMBERED, counted
 from scalable_bandits.spaces.pool import Available, mask_of
+from scalable_bandits.specification import Specification
 
 
 class Best(NamedTuple):
@@ -77,7 +78,7 @@ _UNCHECKED = attrs.setters.NO_OP  # no validator and converter for attributes th
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)  # after an error `vars(self)` are those before
-class Policy(AbstractContextManager[Any]):
+class Policy(Specification, Stateful, AbstractContextManager[Any]):
     """Bandit algorithm: `ask` returns the next point, `tell` takes its value; several threads may share one.
 
     One act has a name on each level:
@@ -745,48 +746,10 @@ class Policy(AbstractContextManager[Any]):
 
     # ---- as data: its parameters, and its state
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Register a class of this package, so that `from_dict` finds it by its name."""
-        super().__init_subclass__(**kwargs)
-        specification.register(cls)
-
     def parameters(self) -> dict[str, Any]:
         """Return the arguments that make a policy of this specification, by name."""
         fields = [field for field in attrs.fields(type(self)) if field.init and field.alias not in self._not_in_data]
         return {field.alias: getattr(self, field.name) for field in fields}
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data (numbers, strings, lists, dicts) from which `from_dict` makes a fresh policy."""
-        result: dict[str, Any] = specification.plain(self)
-        return result
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Make a fresh policy from a dict, which `to_dict` returned, also after conversion to JSON and back.
-
-        Raises
-        ------
-        ValueError
-            If the type or a key is unknown (the message suggests the nearest one), or the type is not a `cls`.
-        """
-        return specification.rebuilt(data, cls)
-
-    def state(self) -> State:
-        """Return the arrays (...,) of the state by name; they may be views of arrays that change later."""
-        return state_of(self, entries_of(type(self)))
-
-    def restore(self, state: State) -> None:
-        """Restore from arrays (...,) that `state` returned, of a policy of the same specification.
-
-        Raises
-        ------
-        ValueError
-            If an entry is missing (the policy is unchanged then), or has another shape.
-        """
-        restore(self, entries_of(type(self)), state, self._before_restore)
-
-    def _before_restore(self, state: State) -> None:
-        """Resize parts to fit the arrays (...,) of a state, before these are restored."""
 
     # ---- recorded, resumed, copied
 

@@ -126,8 +126,10 @@ class ConstrainedGPEI(GPEI):
         """Make the models of all outputs, without observations, and return the objective's."""
         models = [self._limited_model(each.SIGN * each.limit, int(each.SIGN)) for each in self.constraints.values()]
         self._limited, self._seen = LimitedOutputs(models, self._success_model), None
-        lengthscales = None if isinstance(self.lengthscale_prior, str) else self.lengthscale_prior
-        known, options = (self.domain, self._make_engine, self.noise is not None), (lengthscales, self.refit)
+        known, options = (
+            (self.domain, self._make_engine, self.noise is not None),
+            (self._given_lengthscales, self.refit),
+        )
         return ConstrainedModel(self._prior, *known, *options, self._search())
 
     # ---- the algorithm

@@ -259,19 +259,24 @@ class GaussianProcessPolicy(Policy):
 
     def _fresh_model(self) -> Model:
         """Make the policy's own model, without observations."""
-        known, every, given = (self._prior, self.domain, self._make_engine), self.refit, self.lengthscale_prior
+        known, every, lengthscales = (self._prior, self.domain, self._make_engine), self.refit, self._given_lengthscales
         if self.kernel is None:
             search = self._search()
-            lengthscales = None if isinstance(given, str) else given
             return LearnedModel(*known, self.noise is not None, lengthscales, every, search, self._reach())
         if every is None:
             return self._make_model()
         if self._engines or self._prior_kernel.epsilon:
             checks.refuse("refit", every, "None where the function changes over rounds")
-        lengthscales = usual_lengthscales(self.space) if isinstance(given, str) else given
+        if isinstance(self.lengthscale_prior, str):
+            lengthscales = usual_lengthscales(self.space)
         if lengthscales is not None:
             lengthscales.check(self.space.model_dimension)
         return RefittedModel(*known, self.regularization, self._search(), lengthscales, every, self.seed)
+
+    @property
+    def _given_lengthscales(self) -> LogNormal | None:
+        """Prior on the lengthscales, if one is given."""
+        return None if isinstance(self.lengthscale_prior, str) else self.lengthscale_prior
 
     def _reach(self) -> int | None:
         """Return the largest number of observations of an exact learned model; None for the usual one."""

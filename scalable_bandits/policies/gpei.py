@@ -110,9 +110,8 @@ class GPEI(GaussianProcessPolicy):
 
     def _limited_model(self, limit: float, sign: int = 1, kind: type[LimitedModel] = LimitedModel) -> LimitedModel:
         """Make the model of an output that has to be at least a limit, given with its sign."""
-        lengthscales = None if isinstance(self.lengthscale_prior, str) else self.lengthscale_prior
         prior = GivenPrior(self._prior_kernel, self._given_mean_at, direction=sign)
-        return kind(limit, prior, self.domain, self._make_engine, lengthscales, self.refit, self._search())
+        return kind(limit, prior, self.domain, self._make_engine, self._given_lengthscales, self.refit, self._search())
 
     def _extend(self, grown: Domain) -> None:
         super()._extend(grown)

@@ -223,7 +223,7 @@ class LBGPUCB(UnknownPriorPolicy):
         x = space.points(candidates)
         return Regression(oriented.kernel, x, noise_variances, averages - oriented.mean_at(x, 1, space)).log_likelihood
 
-    def _before_restore(self, state: State) -> None:
+    def before_restore(self, state: State) -> None:
         """Make as many priors as the state has."""
         count = len(state["counts"])
         self.priors = tuple(map(self._prior, range(count)))

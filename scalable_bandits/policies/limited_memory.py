@@ -10,8 +10,6 @@ import attrs
 from scalable_bandits import checks
 from scalable_bandits.formulas.whole import as_fraction
 
-LARGEST_WINDOW = 1e9  # numbers in memory: 8 GB
-
 
 def memory_length(horizon: int, gain: float, variation_budget: float | None = None) -> int:
     """Return ceil(g_T^(1/4) sqrt(T / P_T)), the number of rounds to remember, between 1 and T.

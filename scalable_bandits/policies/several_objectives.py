@@ -114,8 +114,7 @@ class SeveralObjectivesPolicy(ConstrainedGPEI):
     def _fresh_model(self) -> Model:
         """Make the models of all outputs, without observations, and return the first objective's."""
         super()._fresh_model()  # makes those of the limits
-        lengthscales = None if isinstance(self.lengthscale_prior, str) else self.lengthscale_prior
-        known, models = (self.domain, self._make_engine, self.noise is not None, lengthscales), []
+        known, models = (self.domain, self._make_engine, self.noise is not None, self._given_lengthscales), []
         for sign in self._signs.astype(int).tolist():
             prior = GivenPrior(self._prior_kernel, self._given_mean_at, self._constant_mean, sign)
             models.append(ObjectiveModel(prior, *known, self.refit, self._search()))

@@ -20,8 +20,6 @@ from scalable_bandits.studies import Study, builders, files
 if TYPE_CHECKING:
     import xarray
 
-    from scalable_bandits.studies import Study
-
 UNIFORM = "of uniform: cumulative regret as a fraction of uniform play's."
 COSTS: dict[str, tuple[str, Callable[[float], str]]] = {  # headings and formats of what a timed study measures
     "round_seconds": ("a round", duration_in_words), "round_seconds_90": ("90 %", duration_in_words),

@@ -211,7 +211,7 @@ def write(
     shown = (wanted() if progress is None else progress) and total is not None
     with progress_bar(shown, f"pool {Path(path).name}", total or 0, start, unit=" candidates") as advance:
         writer = None if group is None or about is None else _Writer(path, group, about)
-        for piece in _regrouped(pieces, about["chunk"] if about is not None else chunk, start):
+        for piece in _regrouped(pieces, about["chunk"] if about is not None else chunk):
             if writer is None:
                 writer = _Writer.new(path, store, piece, chunk or _chunk_of(piece))
             writer.add(piece)
@@ -226,19 +226,18 @@ def _chunk_of(piece: Piece) -> int:
     return min(max(CHUNK_BYTES // piece.row_bytes // 64 * 64, LEAST_CHUNK), LARGEST_CHUNK)
 
 
-def _regrouped(pieces: Iterable[Piece], chunk: int | None, start: int) -> Iterator[Piece]:
+def _regrouped(pieces: Iterable[Piece], chunk: int | None) -> Iterator[Piece]:
     """Yield pieces of the length of a chunk each, the last one shorter."""
     held: list[Piece] = []
     waiting = 0
     for piece in pieces:
-        size = chunk or _chunk_of(piece)
-        chunk = size
+        chunk = chunk or _chunk_of(piece)
         held.append(piece)
         waiting += len(piece)
-        while waiting >= size:
+        while waiting >= chunk:
             whole = Piece.joined(held)
-            yield whole.part(0, size)
-            held, waiting = [whole.part(size, len(whole))], waiting - size
+            yield whole.part(0, chunk)
+            held, waiting = [whole.part(chunk, len(whole))], waiting - chunk
     if waiting:
         yield Piece.joined(held)
 

@@ -438,7 +438,7 @@ def marks(horizon: int) -> NDArray[Any]:
 
 def _dimensions(record: Mapping[str, Any], name: str, count: int) -> list[Any]:
     """Return what the dimensions of an array of the notes stand for: folders, replicates, rounds."""
-    found: list[Any] = [[one.folder for one in growth.variants(record, each)] for each in growth.LISTS]
+    found: list[Any] = [*run_folders(record)]
     found.append(range(record["replicates"]))
     if count == len(DIMENSIONS):
         found.append(marks(record[growth.HORIZON]) if name == ELAPSED else growth.kept_rounds(record))

@@ -67,11 +67,6 @@ class Queue:
         Function that returns the mask (k,) of the candidates to choose from, given numbers (k,); None for all.
     chunks
         Numbers (k,) of the chunks to choose from, until they have no candidate left; None for all.
-
-    Attributes
-    ----------
-    scored : int
-        Number of chunks that were scored, again each time.
     """
 
     def __init__(
@@ -79,7 +74,7 @@ class Queue:
         repeats: bool, salt: int, batch: int = 1, available: Available | None = None, chunks: Indices | None = None,
     ):  # fmt: skip
         self.pool, self.posterior, self.available = pool, posterior, available
-        self.pending, self.scored = list[int](), 0
+        self.pending = list[int]()
         self._passes, self._repeats, self._salt = passes, repeats, salt
         self._taken, self._open = set(taken.tolist()), range(pool.chunks) if chunks is None else chunks.tolist()
         self._given = PendingGiven(posterior, noise_variance)
@@ -201,7 +196,6 @@ class Queue:
         keep = self._keep if given is None else min(self._keep, MOST_GIVEN)
         question = Question(self.pool, self.posterior, given, index, taken, keep, self._salt, self.available)
         found: list[BestOfChunk] = self._passes.each(best_of_chunk, question, again.tolist())
-        self.scored += len(again)
         others, count = ~np.isin(self._chunks, again), self._given.count
         new = sum(len(best.numbers) for best in found)
         self._numbers = np.concatenate([self._numbers[others], *(best.numbers for best in found)])
