@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from scalable_bandits.runs.result import TuningResult
     from scalable_bandits.status import Check, Status
 
-OPTIONAL = ("environment", "size", "policy")  # columns that a narrow terminal leaves out, in this order
+OPTIONAL = ("environment", "size", "written", "policy")  # columns that a narrow terminal leaves out, in this order
 STATE_WIDTH = 20  # characters; a longer state is folded
 
 
@@ -66,7 +66,7 @@ def show_status(path: options.PATH, json: options.JSON = False) -> None:
         "state": [run.state for run in found],
     }
     named = any("/" in name for name in columns["run"])  # the names of a study's runs contain the policy
-    for heading in OPTIONAL if named else OPTIONAL[:-1]:
+    for heading in sorted(OPTIONAL, key=lambda each: named and each == "written"):
         if _width(columns) > console.width:
             del columns[heading]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))

@@ -38,6 +38,7 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_
 DECISIVE = ("python", "scalable_bandits")  # releases that have to be the same
 DIGITS = ("numpy", "scipy", "numba")  # versions that may change the last digits of a result
 LISTED = 5  # most workers that a message names
+GUARD = "worker processes import the script that started them: put what it does under 'if __name__ == \"__main__\":'"
 
 
 def at(address: str, security: Any = None) -> Client:
@@ -95,18 +96,23 @@ def local(workers: int, threads: int = 1, security: Any = None) -> Iterator[Clie
     with ExitStack() as stack:
         stack.enter_context(dask.config.set({"distributed.deploy.lost-worker-timeout": RETURN_TIME}))  # read at a loss
         with dask.config.set(settings):
-            cluster = LocalCluster(
-                n_workers=workers,
-                threads_per_worker=1,  # one task at a time: Python code holds the interpreter's lock
-                worker_class=local_worker.LocalNanny,
-                host="127.0.0.1",  # no access from other machines
-                security=security,
-                dashboard_address=dashboard,  # any free port: 8787 may belong to another cluster
-                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"} if dashboard is None else None,  # any free port
-                memory_limit=0,  # no limit: workers neither spill nor pause
-                silence_logs=logging.CRITICAL,  # errors are reported by the caller of the tasks
-                preload=["scalable_bandits.execution.local_worker"],
-            )
+            try:
+                cluster = LocalCluster(
+                    n_workers=workers,
+                    threads_per_worker=1,  # one task at a time: Python code holds the interpreter's lock
+                    worker_class=local_worker.LocalNanny,
+                    host="127.0.0.1",  # no access from other machines
+                    security=security,
+                    dashboard_address=dashboard,  # any free port: 8787 may belong to another cluster
+                    scheduler_kwargs={"dashboard_address": "127.0.0.1:0"}
+                    if dashboard is None
+                    else None,  # any free port
+                    memory_limit=0,  # no limit: workers neither spill nor pause
+                    silence_logs=logging.CRITICAL,  # errors are reported by the caller of the tasks
+                    preload=["scalable_bandits.execution.local_worker"],
+                )
+            except RuntimeError as error:
+                raise ClusterError(f"on: no worker process could be started ({error}): {GUARD}") from error
         stack.callback(cluster.close)
         sys.path[:] = [each for each in sys.path if each in path or SCRATCH not in each]
         yield stack.enter_context(at_cluster(cluster))
@@ -118,10 +124,7 @@ def _check_may_start_processes(within_worker: bool) -> None:
 
     process = multiprocessing.process.current_process()
     if getattr(process, "_inheriting", False):
-        raise ClusterError(
-            "on: worker processes import the script that started them: put what it does under "
-            "'if __name__ == \"__main__\":'"
-        )
+        raise ClusterError(f"on: {GUARD}")
     if process.daemon or within_worker:
         raise ClusterError(
             "on: a worker process cannot start a cluster: use its own cluster, on=distributed.get_client(), or None"

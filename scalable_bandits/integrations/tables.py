@@ -152,7 +152,11 @@ def write(blocks: Iterator[pandas.DataFrame], path: Path, overwrite: bool = Fals
     ------
     FileExistsError
         If the file exists and is not to be replaced.
+    FileNotFoundError
+        If its folder does not exist.
     """
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"to: the folder {path.parent} does not exist; make it, or name a file in another one")
     if path.exists() and not overwrite:
         raise FileExistsError(f"to: {path} exists already; name another file, or say that it is to be overwritten")
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")

@@ -74,6 +74,7 @@ class Recorder(Protocol):
 
 
 MOST_DRAWS = 100  # random points that are tried where the chosen one is excluded: its evaluation has failed
+A_SPACE = "a space: SearchSpace({name: parameter}), Settings, Box, Grid, Points, Arms or Pool"
 _UNCHECKED = attrs.setters.NO_OP  # no validator and converter for attributes that are set in every round
 
 
@@ -158,7 +159,7 @@ class Policy(Specification, Stateful, AbstractContextManager[Any]):
     _repeats: ClassVar[bool] = False  # whether a candidate of a pool may be chosen again, unless the pool says
     _takes_contexts: ClassVar[bool] = True  # where points have no numbers
 
-    space: Space = attrs.field(kw_only=False, validator=checks.instance_of(Space, "a space: Box, Grid, Points or Arms"))
+    space: Space = attrs.field(kw_only=False, validator=checks.instance_of(Space, A_SPACE))
     noise: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive)
     regularization: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive)
     delta: float = attrs.field(default=0.1, converter=checks.to_float, validator=checks.probability)

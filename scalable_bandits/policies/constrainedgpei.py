@@ -49,8 +49,8 @@ class Margin(NamedTuple):
 
     @property
     def missed_by(self) -> float:
-        """By how much the mean misses the limit, in units of the output; 0 where it keeps it."""
-        return max(self.limit.SIGN * (self.limit.limit - self.mean), 0.0)
+        """By how much the mean misses the limit, in units of the output; 0 where it keeps it; NaN if not measured."""
+        return float(np.maximum(self.limit.SIGN * (self.limit.limit - self.mean), 0.0))
 
 
 class MeasuredPoints(NamedTuple):
@@ -239,8 +239,9 @@ class ConstrainedGPEI(GPEI):
         Returns
         -------
         list of Margin
-            Mean, standard deviation and probability of each output; where its values are exact and it was measured at
-            x, the probability is 0 or 1.
+            Mean, standard deviation and probability of each output. Where its values are exact and it was measured at
+            x, its value is the mean, and the probability is 0 or 1. Of one that was never measured, mean and standard
+            deviation are NaN, and the probability is 1/2.
 
         Raises
         ------
@@ -253,10 +254,10 @@ class ConstrainedGPEI(GPEI):
         with self._lock:
             numbers, points = self.domain.find(points), self.space.encode(points)
             chances, _ = self._limited.measured(numbers, points)
-            found = [model.predict(points) for model in self._limited.models]
+            found = self._limited.at(int(numbers[0]), points)
         return [
-            Margin(name, limit, limit.SIGN * float(mean[0]), float(np.sqrt(variance[0])), float(chance[0]))
-            for (name, limit), (mean, variance), chance in zip(self.constraints.items(), found, chances, strict=True)
+            Margin(name, limit, limit.SIGN * mean, std, float(chance[0]))
+            for (name, limit), (mean, std), chance in zip(self.constraints.items(), found, chances, strict=True)
         ]
 
     # ---- state

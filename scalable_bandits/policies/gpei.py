@@ -35,7 +35,7 @@ from scalable_bandits.policies.base import Best
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors import Acquisition
 from scalable_bandits.posteriors.models import trust_region
-from scalable_bandits.posteriors.models.learned import NEGLIGIBLE, LearnedModel
+from scalable_bandits.posteriors.models.learned import LearnedModel
 from scalable_bandits.posteriors.models.limited import LimitedModel, LimitedOutputs, SuccessModel
 from scalable_bandits.posteriors.models.model import MEAN, GivenPrior, Model, Query
 from scalable_bandits.posteriors.models.trust_region import TrustRegion
@@ -75,8 +75,9 @@ class GPEI(GaussianProcessPolicy):
 
     Where neither kernel nor noise is given and all coordinates are continuous, some of the points asked for are steps
     of a trust region around the best one, which refines it (`posteriors/models/trust_region.py`). Points that are told
-    without having been asked for are never steps. The best value is recommended, not the best posterior mean, once
-    steps have shown that values are exact. With `noise=` no step is made.
+    without having been asked for are never steps. With `noise=` no step is made. The best value is recommended, not the
+    best posterior mean, once values are known to be exact. Before, where points near each other show that the function
+    has ripples, which the model has learned as noise, a part of the residuals counts (`posteriors/models/ripples.py`).
     """
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (
@@ -169,17 +170,14 @@ class GPEI(GaussianProcessPolicy):
             self._region.failed(*self._history(), self.domain.coordinates([candidate])[0])
 
     def recommend(self) -> Best:
-        """Return the queried point of best posterior mean; where values are exact, the one of best value."""
+        """Return the queried point of best posterior mean; of a policy that refines it, of best estimate."""
         model = self.model
-        if self._region is None or not (isinstance(model, LearnedModel) and model.withheld):
+        if self._region is None or not isinstance(model, LearnedModel) or not model.ys:
             return super().recommend()
-        numbers, averages, _ = model.averages()
-        points = self.domain.coordinates(numbers)
-        exact = self._region.exact or model.noise < NEGLIGIBLE
-        means = averages if exact else model.means(points)
-        best = int(np.argmax(means))
-        _, variance = model.predict(points[[best]])
-        return Best(self.domain.value(int(numbers[best])), float(means[best]), float(np.sqrt(variance[0])))
+        numbers, estimates = model.estimates(self._region.exact)
+        best = int(np.argmax(estimates))
+        _, variance = model.predict(self.domain.coordinates(numbers[[best]]))
+        return Best(self.domain.value(int(numbers[best])), float(estimates[best]), float(np.sqrt(variance[0])))
 
     def acquisition(self, allowed: Mask | None) -> Acquisition:
         index, limits = self._improvement(allowed), self._limited.limits

@@ -20,7 +20,8 @@ from scalable_bandits.commands import Command, Programs
 from scalable_bandits.forked import ForkedChildrenEnd
 from scalable_bandits.identity import function_name
 from scalable_bandits.policies import GPEHVI, GPEI, Best, ConstrainedGPEI, HypervolumeUCB, Policy
-from scalable_bandits.policies.outputs import Limit, check_objectives
+from scalable_bandits.policies.outputs import DIRECTIONS, Limit, check_objectives
+from scalable_bandits.policies.several_objectives import SeveralObjectivesPolicy
 from scalable_bandits.posteriors.placement import threads_of
 from scalable_bandits.progress import progress_bar, wanted
 from scalable_bandits.runs.evaluations import Evaluating, EvaluationPlan, Evaluations, NotANumber, check_fresh
@@ -244,6 +245,7 @@ class Tuning:
     _began: float = attrs.field(init=False, default=0.0)
     _best: Ticket | None = attrs.field(init=False, default=None)
     _since_best: int = attrs.field(init=False, default=0)
+    _front: list[Floats] = attrs.field(init=False, factory=list)  # oriented values of several objectives
     _stopped_by: str | None = attrs.field(init=False, default=None)
     _begun: list[Rule] = attrs.field(init=False, factory=list)  # callbacks whose `begin` was called
 
@@ -414,8 +416,20 @@ class Tuning:
             return
         if keeps(ticket, {} if outputs is None else outputs.others):
             best, oriented = self._best, policy._oriented
-            if best is None or oriented(ticket.y) > oriented(best.y):
-                self._best, self._since_best = ticket, 0
+            if better := best is None or oriented(ticket.y) > oriented(best.y):
+                self._best = ticket
+            if self._advances(policy, ticket) if isinstance(policy, SeveralObjectivesPolicy) else better:
+                self._since_best = 0
+
+    def _advances(self, policy: SeveralObjectivesPolicy, ticket: Ticket) -> bool:
+        """Whether no evaluation before is at least as good in all objectives; if so, it joins the front."""
+        first, *others = policy.directions
+        told = {first: ticket.y, **{name: ticket.result["outputs"][name] for name in others}}
+        values = np.array([DIRECTIONS[way].SIGN * told[name] for name, way in policy.directions.items()])
+        if any((each >= values).all() for each in self._front):
+            return False
+        self._front = [each for each in self._front if (each > values).any()] + [values]
+        return True
 
     def _view(self, ticket: Ticket, number: int) -> RunView:
         """Return what callbacks and rules see after an evaluation has ended."""

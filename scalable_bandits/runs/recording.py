@@ -117,7 +117,7 @@ def _check_same(store: ObservationStore, kind: str, fields: Sequence[Field], giv
         lines = [f"fields: stored {[f.name for f in store.fields]}, given {[f.name for f in fields]}"]
     if lines:
         listed = "\n  ".join(lines)
-        hint = "it contains a run of another specification; use that or another store. Differences:"
+        hint = "the run in it has another specification: go on with that one, or name a new store. Differences:"
         raise SpecificationDiffers(f"store {store.location.name}: {hint}\n  {listed}")
 
 

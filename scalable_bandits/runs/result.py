@@ -457,6 +457,8 @@ def _cells(found: TuningResult, x: Any, value: float, std: float) -> list[str]:
 
 def _margin_text(margin: Margin) -> str:
     """Return what is believed of a constraint at a point, with by how much its limit is missed."""
+    if math.isnan(margin.mean):
+        return "not measured"
     missed = f", missed by {shown(margin.missed_by, 2)}" if margin.missed_by else ""
     return f"{with_error(margin.mean, margin.std)}{missed}"
 

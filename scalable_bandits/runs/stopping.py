@@ -78,7 +78,8 @@ class RunView:
     best
         Best observation so far; None before the first.
     since_best
-        Number of evaluations that have ended since the best observation was made.
+        Number of evaluations that have ended since the best observation was made; with several objectives, since
+        there was one that no earlier one is as good as in all of them.
     policy
         Policy of the run. Callbacks may call `best` and `posterior`; they must not call `ask`, `tell` or `abandon`.
     seconds
@@ -109,7 +110,7 @@ def name_of(rule: Rule) -> str:
 
 @attrs.frozen
 class NoImprovement:
-    """Rule that ends a run when `k` evaluations in succession have not improved upon the best one.
+    """Rule that ends a run when `k` evaluations in succession have not improved upon the best one, or the front.
 
     Parameters
     ----------

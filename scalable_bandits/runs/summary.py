@@ -103,7 +103,10 @@ def _constraints(policy: ConstrainedGPEI, best: Best) -> str:
         return f"It keeps all constraints: {listed(kept, MOST_NAMES)}"
     texts = []
     for each in failed:
-        how = f"is missed by {shown(each.missed_by, 2)}" if each.missed_by else "is in doubt"
+        if math.isnan(each.mean):
+            how = "was not measured"
+        else:
+            how = f"is missed by {shown(each.missed_by, 2)}" if each.missed_by else "is in doubt"
         texts.append(f"{each.output} ({each.limit}) {how}")
     return f"No measured setting keeps all constraints for sure; at this one {listed(texts, MOST_NAMES)}"
 

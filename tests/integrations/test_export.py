@@ -96,6 +96,8 @@ def test_a_table_is_there_whole_or_not_at_all(found: sb.TuningResult, tmp_path: 
     path = tmp_path / "run.csv"
     sb.export(tmp_path / "run", path)
     before = path.read_bytes()
+    with pytest.raises(FileNotFoundError, match=r"^to: the folder .*nowhere does not exist; make it"):
+        sb.export(tmp_path / "run", tmp_path / "nowhere" / "run.csv")
     with pytest.raises(FileExistsError, match=r"^to: .*run\.csv exists already"):
         sb.export(tmp_path / "run", path)
 

@@ -239,6 +239,36 @@ def test_says_by_how_much_a_constraint_fails():
     assert found.history()["best"].isna().all()
 
 
+@pytest.mark.filterwarnings("ignore::scalable_bandits.AllMeasured")
+@pytest.mark.parametrize("limit", [30.0, 0.3, 7e-5, 1e9 + 0.1])
+@pytest.mark.parametrize("repeats", [1, 3, 7])
+def test_a_value_exactly_at_the_limit_keeps_it(limit, repeats):
+    """Also to the last bit, where the noise is learned and a weighted average would differ in it."""
+    xs = np.linspace(0.0, 1.0, 11)[:, None].tolist()
+    for kept, scale in ((sb.AtMost(limit), 2.0), (sb.AtLeast(limit), -2.0)):
+        policy = sb.ConstrainedGPEI(sb.Grid([[0, 1]], 11), constraints={"g": kept}, minimize=False, seed=2)
+        for x in xs * repeats:
+            policy.tell(x, {"gain": x[0], "g": limit + scale * limit * (x[0] - 0.5)})
+        (margin,) = policy.margins(xs[5])
+        assert (margin.mean, margin.std, margin.probability, margin.missed_by) == (limit, 0.0, 1.0, 0.0)
+        assert policy.best().x.tolist() == xs[5]
+
+
+def test_nothing_is_said_of_an_output_that_was_never_measured():
+    """Whatever its limit: in another unit it would be as unknown."""
+    for limit in (-5.0, 0.5, 30.0):
+        constraints = {"seconds": sb.AtMost(limit), "cost": sb.AtMost(1.1)}
+        options = {"constraints": constraints, "objective": "loss", "seed": 3}
+        found = sb.minimize(lambda x: {**measured(x), "seconds": None}, GRID, 6, **options)
+        seconds, cost = found.policy.margins(found.best.x)
+        assert math.isnan(seconds.mean)
+        assert math.isnan(seconds.missed_by)
+        assert seconds.probability == 0.5
+        assert cost.probability in (0.0, 1.0)
+        assert "not measured" in repr(found)
+        assert f"seconds (at most {limit:g}) was not measured" in found.summary()
+
+
 def test_noise_makes_it_careful():
     """Where outputs are noisy, a point whose measured value keeps the limit by chance is not recommended."""
     rng = np.random.default_rng(1)

@@ -343,6 +343,20 @@ class TestRules:
         assert found.stopped_by == "NoImprovement(k=5)"
         assert len(found) == int(np.argmax(found.y)) + 1 + 5
 
+    def test_no_improvement_of_the_front(self) -> None:
+        """A setting that no earlier one beats in all objectives is an improvement, whatever its first one is."""
+
+        def trade(x):
+            return {"loss": float(x[0]), "seconds": 1.0 - float(x[0])}
+
+        found = sb.minimize(trade, sb.Grid([[0, 1]], 40), 12, objectives=["loss", "seconds"], stop=sb.NoImprovement(3))
+        assert (len(found), found.stopped_by) == (12, None)  # all settings are on the front
+        flat = sb.minimize(
+            lambda x: {"loss": 1.0, "seconds": 2.0}, sb.Grid([[0, 1]], 40), 12, objectives=["loss", "seconds"],
+            stop=sb.NoImprovement(3),
+        )  # fmt: skip
+        assert len(flat) == 4
+
     @pytest.mark.slow
     def test_counts_on_after_a_resume(self, tmp_path: Any) -> None:
         calls: list[int] = []

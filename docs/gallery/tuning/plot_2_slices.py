@@ -6,12 +6,14 @@ The model's mean and 95 % band along each parameter through the recommended sett
 evaluations; they fade with their distance from the slice.
 """
 
+import math
+
 import scalable_bandits as sb
 
 
 def loss(setting):
     depth, rate, booster = setting["depth"], setting["rate"], setting["booster"]
-    return (depth - 6) ** 2 / 40 + abs(rate - 0.01) ** 0.5 + (booster == "dart") / 4
+    return (depth - 6) ** 2 / 40 + math.log10(rate / 0.01) ** 2 / 4 + (booster == "dart") / 4
 
 
 parameters = {

@@ -48,6 +48,7 @@ from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import Like
 from scalable_bandits.posteriors.hyperparameters.transform import Transform, half_ranked, standardized
 from scalable_bandits.posteriors.hyperparameters.uncertainty import MOST_POINTS, Uncertainty
 from scalable_bandits.posteriors.models.model import CANDIDATES, Candidates, GivenPrior, MakeEngine, Model
+from scalable_bandits.posteriors.models.ripples import with_ripples
 from scalable_bandits.posteriors.regression import Regression
 from scalable_bandits.posteriors.state import StateEntry, listed, value
 from scalable_bandits.spaces import Domain, Indices
@@ -258,12 +259,33 @@ class LearnedModel(Model):
         return self.exact_values
 
     def averages(self) -> tuple[Indices, Floats, Floats]:
-        """Return distinct points, averages of y and their noise variances, in units of y: three (m,) arrays."""
-        found = CollapsedObservations()
-        learned = self.noise * self._transform.scale**2
-        for point, y, variance in zip(self.numbers, self.ys, self.variances, strict=True):
-            found.add(point, y, variance if self.known_noise else learned)
-        return found.collapsed()
+        """Return distinct points, averages of y and their noise variances, in units of y: three (m,) arrays.
+
+        Points are in the order of their first measurements. Equal values have exactly these as their average.
+        """
+        ys, variances, scale = np.array(self.ys), np.array(self.variances), self.noise * self._transform.scale**2
+        _, first, where = np.unique(self.numbers, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        where, first = np.argsort(order)[where], first[order]
+        weights = 1.0 / variances if self.known_noise else np.full(len(ys), 1.0 / scale)
+        precisions = np.bincount(where, weights)
+        above = np.bincount(where, weights * (ys - ys[first][where])) / precisions
+        return np.array(self.numbers, dtype=np.int64)[first], ys[first] + above, 1.0 / precisions
+
+    def estimates(self, exact: bool) -> tuple[Indices, Floats]:
+        """Return the distinct measured points (n,), and estimates (n,) of f there, in units of y.
+
+        They are the values where these are exact, and elsewhere the posterior means, with ripples that they do not
+        have (`ripples.py`).
+        """
+        numbers, where, counts = np.unique(self.numbers, return_inverse=True, return_counts=True)
+        if exact or self.noise < NEGLIGIBLE:
+            return self.averages()[:2]
+        points, z = self.domain.coordinates(numbers), np.bincount(where, self.transform(np.array(self.ys))) / counts
+        mean, variance = self.deviation(points)
+        mean = mean + self.prior_mean(points)
+        rippled = with_ripples(points / self._sides, z, counts, mean, self.noise)
+        return numbers, self.in_units(mean if rippled is None else rippled, variance)[0]
 
     # ---- learning
 

@@ -6,6 +6,7 @@ Values and limits are oriented: a larger value is better, and a limit is the sma
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
@@ -223,7 +224,7 @@ class LimitedOutputs(OutputModels):
 
     def chances(self, points: Floats) -> Floats:
         """Return the posterior probabilities (J, k) that the outputs keep their limits at points (k, d)."""
-        found = [_chance(*model.believed(points), model.least) for model in self.models]
+        found = [_chance(model, *model.believed(points)) for model in self.models]
         return np.array(found).reshape(-1, len(points))
 
     def measured(self, numbers: Indices, points: Floats) -> tuple[Floats, Floats]:
@@ -239,13 +240,36 @@ class LimitedOutputs(OutputModels):
         chances, misses = np.empty((2, len(self.models), len(numbers)))
         for j, model in enumerate(self.models):
             mean, variance = measured(model, numbers, points)
-            chances[j], misses[j] = _chance(mean, variance, model.least), np.maximum(model.least - mean, 0.0)
+            chances[j], misses[j] = _chance(model, mean, variance), np.maximum(model.least - mean, 0.0)
         return chances, misses
 
+    def at(self, number: int, point: Floats) -> list[tuple[float, float]]:
+        """Return mean and standard deviation of each output at a candidate (1, d), in units of y.
 
-def _chance(mean: Floats, variance: Floats, limit: float) -> Floats:
-    """Return the probabilities (k,) of normal variables to be at least a limit; 1 for one that is exactly there."""
+        Where its noise is negligible, its measured value decides; both are NaN where it was never measured.
+        """
+        return [_believed_at(model, number, point) for model in self.models]
+
+
+def _believed_at(model: LimitedModel, number: int, point: Floats) -> tuple[float, float]:
+    """Return mean and deviation of an output at a candidate (1, d), in units of y; NaN if it was never measured."""
+    if not model.ys:
+        return math.nan, math.nan
+    if model.noise < NEGLIGIBLE and number in model.numbers:
+        known, averages, _ = model.averages()
+        return float(averages[known == number][0]), 0.0
+    mean, variance = model.predict(point)
+    return float(mean[0]), math.sqrt(variance[0])
+
+
+def _chance(model: LimitedModel, mean: Floats, variance: Floats) -> Floats:
+    """Return the probabilities (k,) that an output with means and variances (k,) is at least the limit.
+
+    It is 1 for a value that is exactly there, and 1/2 while nothing was measured, in whatever unit the limit is.
+    """
     from scipy.special import ndtr
 
+    if not model.ys:
+        return np.full(len(mean), 0.5)
     std = np.sqrt(variance)
-    return np.where(std > 0.0, ndtr((mean - limit) / np.maximum(std, 1e-150)), mean >= limit)
+    return np.where(std > 0.0, ndtr((mean - model.least) / np.maximum(std, 1e-150)), mean >= model.least)

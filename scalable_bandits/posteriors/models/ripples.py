@@ -1,0 +1,64 @@
+"""Ripples of a function that a learned model has taken for noise.
+
+Such a model learns as noise what changes over shorter distances than its points are apart: of a function with many
+small maxima most of the variance, though its values are exact. Where points are near each other the two can be told
+apart. Noise differs between two points however near they are; ripples do not.
+
+    epsilon   noise variance: median of (z_i - z_j)^2 / 2, over the median of chi^2_1, of the closest pairs of points
+    rho       variance of ripples: (median of |z_i - mu_i|, over that of |N(0, 1)|)^2, at most the learned noise
+              variance, less epsilon
+    f(x_i)    mu_i + rho / (rho + epsilon / m_i) (z_i - mu_i) at a point with m_i measurements, of average z_i; mu_i
+              where z_i is farther from it than three standard deviations, an outlier
+
+Medians, since outliers of few values raise the learned noise too: then rho is small, and the mean stays as it is.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.spaces import Indices
+
+PAIRS, LEAST = 5, 3  # number of closest pairs that are compared, and the least that tell anything
+NEAR = 0.01  # distance, in sides of the space, at which two points are near each other
+DEVIATION = 0.6744897501960817  # median of |N(0, 1)|; that of chi^2_1 is its square
+FAR = 3.0  # distance of an outlier from the mean, in standard deviations
+
+
+def with_ripples(points: Floats, z: Floats, counts: Indices, means: Floats, noise: float) -> Floats | None:
+    """Return estimates (n,) of f at measured points; None where nothing is seen of ripples.
+
+    Parameters
+    ----------
+    points
+        Distinct points (n, d), in sides of the space.
+    z, counts
+        Averages (n,) of the values at the points, and numbers (n,) of values.
+    means
+        Posterior means (n,), which take ripples for noise.
+    noise
+        Learned noise variance of a value.
+    """
+    from scipy.spatial import KDTree  # imported where it is needed: it takes a while
+
+    if len(z) <= PAIRS:
+        return None
+    distances, others = map(np.asarray, KDTree(points).query(points, k=[2], p=math.inf))  # the first is itself
+    pairs = np.sort(np.column_stack([np.arange(len(z)), others]), axis=1)
+    pairs, first = np.unique(pairs, axis=0, return_index=True)
+    apart = distances[first, 0]
+    closest = np.argsort(apart, kind="stable")[:PAIRS]
+    closest = closest[apart[closest] < NEAR]
+    if len(closest) < LEAST:
+        return None
+    one, other = pairs[closest].T
+    epsilon = 0.5 * float(np.median((z[one] - z[other]) ** 2)) / DEVIATION**2
+    away = z - means
+    rho = min((float(np.median(np.abs(away))) / DEVIATION) ** 2, noise) - epsilon
+    if rho <= 0.0:
+        return None
+    likely = np.abs(away) <= FAR * math.sqrt(rho + epsilon)
+    return np.asarray(means + np.where(likely, rho / (rho + epsilon / counts) * away, 0.0))
