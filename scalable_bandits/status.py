@@ -43,6 +43,7 @@ class Status(NamedTuple):
     minimize: bool  # whether the smallest observation is the best one
     failures: int  # number of failed evaluations that the policy was told
     x: Any = None  # best point of a tuning run: a dict of a named space, a label, coordinates, or an arm number
+    objective: str = ""  # first of several objectives, of which the observations here are
 
     @property
     def best(self) -> float:
@@ -111,6 +112,7 @@ def status(place: Any) -> Status:
     return Status(
         run.location.name, policy, type_name(against), rounds_played(run), run.planned, state,
         run.last_write or math.nan, size, regret, largest, smallest, minimizes(run), len(run.failures), x,
+        first_objective(run),
     )  # fmt: skip
 
 
@@ -142,6 +144,19 @@ def minimizes(run: StoredRun) -> bool:
     """
     policy = run.specification.get("policy", {})
     return isinstance(policy, dict) and policy.get("minimize") is True
+
+
+def first_objective(run: StoredRun) -> str:
+    """Return the name of the first of several objectives, whose values are the run's y; "" where there is one.
+
+    Parameters
+    ----------
+    run
+        Run, open for reading.
+    """
+    policy = run.specification.get("policy", {})
+    objectives = policy.get("objectives") if isinstance(policy, dict) else None
+    return next(iter(objectives)) if objectives else ""
 
 
 def _extremes(run: StoredRun) -> tuple[float, float, Any]:

@@ -79,7 +79,7 @@ def show_status(path: options.PATH, json: options.JSON = False) -> None:
         table.add_row(*row)
     console.print(table)
     if len(found) == 1 and found[0].x is not None:
-        console.print(Text(f"best y at {point_text(found[0].x)}"), soft_wrap=True)
+        console.print(Text(f"best {found[0].objective or 'y'} at {point_text(found[0].x)}"), soft_wrap=True)
     _say_how_to_go_on(path)
 
 
@@ -308,7 +308,7 @@ def _so_far(run: Status) -> str:
     """Format the regret of a run or, where the optimum is unknown, the best observation."""
     if not run.rounds:
         return ""
-    name, number = ("best y", run.best) if math.isnan(run.regret) else ("regret", run.regret)
+    name, number = (f"best {run.objective or 'y'}", run.best) if math.isnan(run.regret) else ("regret", run.regret)
     return f"{name} {number:,.0f}" if abs(number) >= 1000 else f"{name} {number + 0.0:.4g}"  # 0.0: no "-0"
 
 
@@ -488,7 +488,8 @@ def show_best(found: TuningResult) -> None:
     numbers = len(summarized.columns)
     show_table(Block("table", summarized.heading, ("", *summarized.columns), summarized.rows, numbers))
     if best.x is not None:
-        line = f"best: {point_text(best.x)}, posterior mean {best.mean:.4g} +- {best.std:.2g}"
+        expected = "" if found.objectives else f", posterior mean {best.mean:.4g} ± {best.std:.2g}"
+        line = f"{'recommended' if found.objectives else 'best'}: {point_text(best.x)}{expected}"
         console.print(Text(line), soft_wrap=True)
 
 

@@ -131,7 +131,8 @@ def best_words(run: WatchedRun) -> str:
     ago = time.time() - best.time
     since = f", {time_text(ago)} ago" if ago >= 0.0 and not run.over else ""
     where = f"{'evaluation' if run.tuning else 'round'} {best.number:,}{since}"
-    return f"{best.y:.6g} in {where}: {point_text(best.x, 4)}"
+    of = f"{run.objective} " if run.objective else ""
+    return f"{of}{best.y:.6g} in {where}: {point_text(best.x, 4)}"
 
 
 def in_flight_table(run: WatchedRun) -> Block:

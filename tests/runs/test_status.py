@@ -377,3 +377,26 @@ def test_a_script_is_resumed_by_its_name(tmp_path, start, monkeypatch):
     assert "given 'tune:policy'" in again.stderr
     assert call(*start).stdout == "8\n"  # what there is, is there
     assert len(sb.ObservationStore.open(tmp_path / "run.zarr")) == 8
+
+
+def test_several_objectives_are_named_and_runs_keep_their_names(tmp_path):
+    """The best value is one of the first objective; a narrow window leaves out what matters less than a run's name."""
+
+    def trade(x):
+        return {"loss": float(x[0]), "seconds": 1.0 - float(x[0])}
+
+    for name in ("first-experiment.zarr", "second-experiment.zarr"):
+        options = {"objectives": ["loss", "seconds"], "store": tmp_path / name}
+        found = sb.minimize(trade, sb.Grid([[0, 1]], 9), 4, **options)
+    one = status(tmp_path / name)
+    assert (one.objective, one.smallest) == ("loss", found.y.min())
+    wide, narrow = (command("status", tmp_path, columns=columns).stdout for columns in (140, 60))
+    assert f"best loss {found.y.min():.4g}" in wide
+    for shown in (wide, narrow):
+        assert "first-experiment.zarr" in shown
+        assert "second-experiment.zarr" in shown
+    assert "GPEHVI" in wide
+    assert "GPEHVI" not in narrow
+    watched = command("watch", tmp_path / name, "--once", columns=100).stdout
+    assert f"best loss {found.y.min():.6g} in evaluation" in watched
+    assert "loss, and the best so far" in watched
