@@ -181,6 +181,8 @@ def resume_run(
         )  # fmt: skip
     for repair in repairs:
         say("note", repair.message, "yellow")
+    if isinstance(found, TuningResult):
+        _say_if_enough(len(found.tickets), "--rounds", rounds)
     _show_resumed(path, found if isinstance(found, TuningResult) else None, json, again)
 
 
@@ -356,7 +358,14 @@ def tune(
             objective=value_from if limits and not objectives else None, context=options.values(context), seed=seed,
             progress=True,
         )  # fmt: skip
+    _say_if_enough(len(found.tickets), "--budget", budget)
     _show_found(found, again, store, json)
+
+
+def _say_if_enough(evaluations: int, option: str, asked: int | None) -> None:
+    """Say that nothing was done, where a run has more evaluations or rounds than were asked for."""
+    if asked is not None and evaluations > asked:
+        say("note", f"nothing was evaluated: the run has {evaluations:,} already, {option} is {asked:,}", "yellow")
 
 
 def screen(

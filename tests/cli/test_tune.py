@@ -143,6 +143,11 @@ class TestTuned:
         assert len(rows("my run.zarr")[1]) == 3
         assert f"scalable-bandits resume 'my run.zarr' --command '{LINE}' --rounds 6" in done.output
         assert "report 'my run.zarr'" in done.output
+        fewer = command(*arguments("--maximize", "--value-from", "test.loss", store="my run.zarr", budget=2))
+        assert "nothing was evaluated: the run has 3 already, --budget is 2" in fewer.stderr
+        assert "nothing was evaluated" not in done.stderr
+        fewer = command("resume", "my run.zarr", "--command", LINE, "--rounds", 1)
+        assert "nothing was evaluated: the run has 3 already, --rounds is 1" in fewer.stderr
 
     @pytest.mark.slow
     def test_names_that_mean_something_in_a_store(self, folder: Path) -> None:
