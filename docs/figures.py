@@ -223,12 +223,12 @@ def numbers(record: dict[str, Any]) -> list[str]:
     ), ""]  # fmt: skip
 
 
-def made(folder: Path = FOLDER / "results") -> tuple[str, list[Picture]]:
-    """Return the page's text and its pictures."""
+def made(folder: Path = FOLDER / "results") -> tuple[dict[Path, str], list[Picture]]:
+    """Return the texts of the pages, and the pictures."""
     lines, pictures = [HEAD.format(overview=overview())], []
     for more, drawn in [*(section(study, folder) for study in of_papers()), measured.part(folder)]:
         lines, pictures = [*lines, *more], [*pictures, *drawn]
-    return "\n".join(lines).rstrip() + "\n", pictures
+    return {PAGE: "\n".join(lines).rstrip() + "\n", **records.pages()}, pictures
 
 
 def of_papers() -> list[Study]:
@@ -249,8 +249,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m docs.figures", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; code 1 if pages or pictures are others")
     parser.add_argument("--all", action="store_true", help="draw the pictures whose results are the same, too")
-    given, (text, pictures) = parser.parse_args(), made()
-    pages = {PAGE: text, **records.pages()}
+    given, (pages, pictures) = parser.parse_args(), made()
     if given.check:
         wrong = stale(pages, pictures)
         sys.exit(f"not what the results say: {', '.join(wrong)}; python -m docs.figures" if wrong else 0)

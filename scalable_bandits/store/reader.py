@@ -55,9 +55,7 @@ def read_contents(location: Location, thorough: bool = False) -> Contents:
             contents.state, contents.chunks = copy.state, copy.chunks
     if not contents.attributes:
         if not location.has_run_files():
-            raise FileExistsError(
-                f"store: {location.name} exists, and is not a run; name that of a run, or a new place"
-            )
+            raise FileExistsError(f"store: {location.name} exists already and is not a run; name a run, or a new place")
         listed = "; ".join(contents.problems)
         text = f"its attributes are damaged, so that its rounds cannot be read ({listed})"
         raise StoreDamaged(f"store {location.name}: {text}; zarr.open_group can read its undamaged arrays")
