@@ -361,7 +361,8 @@ class TestFigures:
 
         quick = ("--quick", "--case", "d = 1", "--json", "--out", tmp_path / "out")
         (tmp_path / "janz2020-table1.json").write_text(command("run", "janz2020-table1", *quick).stdout)
-        text, drawn = figures.made(tmp_path)
+        pages, drawn = figures.made(tmp_path)
+        text = pages[figures.PAGE]
         small = "**Small scale** (the study has 12 replicates of 10,000 rounds): 1 replicate of 50"
         assert " ".join(text.split()).count(small) == 1
         assert "| d = 1 | pi-GP-UCB | fraction of uniform play's regret | " in text
