@@ -20,7 +20,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from scalable_bandits import checks
 from scalable_bandits.integrations.optuna_study import CONSTRAINTS, distribution_of
-from scalable_bandits.policies.outputs import Limit, Output
+from scalable_bandits.policies.outputs import Limit, Output, Outputs
 from scalable_bandits.runs.limits import others_of
 from scalable_bandits.runs.readable import setting_of
 from scalable_bandits.runs.resuming import labelled_space
@@ -75,6 +75,8 @@ def export_study(run: StoredRun, to: Any, name: str) -> int:
         elif not there.state.is_finished() and trial.state.is_finished():
             for key, value in trial.user_attrs.items():
                 study._storage.set_trial_user_attr(there._trial_id, key, value)
+            for key, value in trial.system_attrs.items():
+                study._storage.set_trial_system_attr(there._trial_id, key, value)
             study._storage.set_trial_state_values(there._trial_id, trial.state, trial.values)
     return len(told)
 
@@ -92,8 +94,12 @@ def evaluations_of(run: StoredRun) -> list[Ticket]:
         return [ticket for _, ticket in sorted(run.tickets.items())]
     columns, tickets = run.read(), list[Ticket]()
     x, times = columns["x"].reshape(len(run), -1).tolist(), columns["time"].tolist()
+    outputs, beside = Outputs(None, others_of(run)), columns.get("outputs")
     for i, (point, y, time) in enumerate(zip(x, columns["y"].tolist(), times, strict=True)):
-        tickets.append(Ticket(i, 0, "done", y=y, x=tuple(point), asked=time, changed=time, round=i + 1))
+        told = None if beside is None else outputs.recorded(beside[i])
+        tickets.append(Ticket(
+            i, 0, "done", y=None if y != y else y, x=tuple(point), asked=time, changed=time, round=i + 1, result=told,
+        ))  # fmt: skip
     return tickets + [failure._replace(number=-1 - i) for i, failure in enumerate(run.failures)]
 
 

@@ -499,12 +499,12 @@ class Policy(Specification, Stateful, AbstractContextManager[Any]):
         return None
 
     def _tell(
-        self, asked: bool | None, x: ArrayLike, y: ArrayLike, noise: ArrayLike | None, beside: Floats | None = None
+        self, asked: Mask | None, x: ArrayLike, y: ArrayLike, noise: ArrayLike | None, beside: Floats | None = None
     ) -> None:  # fmt: skip
         """Tell as `tell` does; the caller holds the lock, or has the policy for itself.
 
-        `asked` says whether the points were asked for; None: those that are pending were. `beside` has the values
-        (k, J) of further outputs.
+        `asked` (k,) says which points were asked for; None: those that are pending were. `beside` has the values (k, J)
+        of further outputs.
         """
         points, values, given, variances = self._measuring.measurements(self.space, x, y, noise, beside)
         parts = vars(self).copy()
@@ -518,7 +518,7 @@ class Policy(Specification, Stateful, AbstractContextManager[Any]):
             raise
         told = zip(candidates.tolist(), values.tolist(), variances.tolist(), strict=True)
         for i, (candidate, each, variance) in enumerate(told):
-            self._asked = candidate in self._pending.numbers if asked is None else asked
+            self._asked = candidate in self._pending.numbers if asked is None else bool(asked[i])
             if beside is not None:
                 self._beside = beside[i]
             self.observe(candidate, each, variance)

@@ -128,6 +128,11 @@ def check_limits(given: Any) -> dict[str, Limit]:
     return dict(given)
 
 
+def limits_if_any(given: Any) -> dict[str, Limit]:
+    """Return limits by name of their output, which may be none."""
+    return {} if given is None or given == {} else check_limits(given)
+
+
 def check_objectives(given: Any) -> dict[str, str] | tuple[str, ...]:
     """Return objectives: names, or directions by name; ValueError if they are not at least two."""
     allowed = (

@@ -38,7 +38,7 @@ from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.policies.base import Best
 from scalable_bandits.policies.bounded_outputs import BoundedOutputsPolicy
 from scalable_bandits.policies.confidence import Confidence, UnprovenWidth
-from scalable_bandits.policies.outputs import Limit, check_limits
+from scalable_bandits.policies.outputs import Limit, limits_if_any
 from scalable_bandits.policies.pending import AllFailed
 from scalable_bandits.posteriors.engine import TIE_TOLERANCE
 from scalable_bandits.posteriors.models.model import MEAN, Query
@@ -70,10 +70,6 @@ def width_field(default: float | None = None) -> Any:
     """Declare the parameter `width` of a policy: a constant in place of the width named by `confidence`."""
     convert = attrs.converters.optional(checks.to_float)
     return attrs.field(default=default, alias="width", converter=convert, validator=_positive_width)
-
-
-def _limits_if_any(given: Any) -> dict[str, Limit]:
-    return {} if given is None else check_limits(given)
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -133,7 +129,7 @@ class SafePolicy(BoundedOutputsPolicy):
         validator=attrs.validators.optional(checks.number), on_setattr=attrs.setters.frozen,
     )  # fmt: skip
     constraints: Mapping[str, Limit] = attrs.field(
-        default=None, converter=_limits_if_any, on_setattr=attrs.setters.frozen
+        default=None, converter=limits_if_any, on_setattr=attrs.setters.frozen
     )
     safe_start: Any = attrs.field()
     _width: float | None = width_field()

@@ -22,7 +22,7 @@ from scalable_bandits.formulas.hypervolume import ImprovementOfOne, on_front
 from scalable_bandits.policies.base import Best
 from scalable_bandits.policies.constrainedgpei import LIKELY, ConstrainedGPEI, MeasuredPoints
 from scalable_bandits.policies.gpei import GPEI
-from scalable_bandits.policies.outputs import DIRECTIONS, Limit, Outputs, check_limits, check_objectives, directions_of
+from scalable_bandits.policies.outputs import DIRECTIONS, Limit, Outputs, check_objectives, directions_of, limits_if_any
 from scalable_bandits.posteriors import Acquisition
 from scalable_bandits.posteriors.models.learned import LearnedModel
 from scalable_bandits.posteriors.models.limited import ObjectiveModel, OutputModels, measured
@@ -49,11 +49,6 @@ class Front(NamedTuple):
     values: Floats  # (m, p) of those beyond the reference point
     reference: Floats  # (p,)
     largest: Floats  # (p,) values of the ends of the front
-
-
-def _limits_or_none(given: Any) -> dict[str, Limit]:
-    """Return limits by name of their output, which may be none."""
-    return {} if given is None or given == {} else check_limits(given)
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -84,7 +79,7 @@ class SeveralObjectivesPolicy(ConstrainedGPEI):
     by_name: ClassVar[frozenset[str]] = frozenset({"constraints", "reference"})
 
     objectives: Mapping[str, str] | Sequence[str] = attrs.field(converter=check_objectives)
-    constraints: Mapping[str, Limit] = attrs.field(default=None, converter=_limits_or_none)
+    constraints: Mapping[str, Limit] = attrs.field(default=None, converter=limits_if_any)
     reference: Mapping[str, float] | None = attrs.field(default=None)
     objective: str | None = attrs.field(init=False, default=None, repr=False)
     _goals: OutputModels = attrs.field(init=False, repr=False)
@@ -228,9 +223,12 @@ class SeveralObjectivesPolicy(ConstrainedGPEI):
         if not len(found.numbers):
             return GPEI.recommend(self)
         sure = found.chances >= 1.0 - self.delta
-        some = found.values[sure if sure.any() else np.ones_like(sure)]
-        reference = self._reference_of(some[on_front(some)])
-        merit = np.maximum(found.values - reference, 0.0).prod(axis=1)
+        among = np.flatnonzero(sure if sure.any() else np.ones_like(sure))
+        among = among[on_front(found.values[among])]
+        merit = np.maximum(found.values - self._reference_of(found.values[among]), 0.0).prod(axis=1)
+        if not merit[among].any():  # nothing is beyond the reference: the best by the first objective
+            merit = np.full(len(merit), -np.inf)
+            merit[among] = found.values[among, 0]
         best = self._best_of(found._replace(values=merit), 1.0 - self.delta)
         mean, std = self._described_front(found, np.array([best]))
         return Best(self.domain.value(int(found.numbers[best])), float(mean[0, 0]), float(std[0, 0]))

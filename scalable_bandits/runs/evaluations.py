@@ -192,19 +192,21 @@ class Evaluations(AbstractContextManager["Evaluations", None]):
         waiting: dict[int, list[Ticket]] = {}
         for ticket in self.open.values():
             waiting.setdefault(ticket.candidate, []).append(ticket)
-        call = -self._call if waiting.keys().isdisjoint(numbers) else self._call
+        calls = np.empty(len(y), dtype=np.int64)  # below 0 of points that were not asked for
         bulk, fresh, tickets = len(y) >= BULK and not self._all_tickets, 0, list[Ticket]()
         for i, candidate in enumerate(numbers):
+            asked = waiting[candidate].pop(0) if waiting.get(candidate) else None
+            calls[i] = -self._call if asked is None else self._call
             if mine is not None:
                 ticket = self.tickets[mine]
-            elif waiting.get(candidate):
-                ticket = waiting[candidate].pop(0)
+            elif asked is not None:
+                ticket = asked
             elif bulk:
                 continue
             else:
                 ticket, fresh = self._new(fresh, candidate, points[i]), fresh + 1
             own = None if noise is None else float(noise[i])
-            told = {"y": y[i], "noise": own, "round": rounds + i + 1, "call": call, "ended": ended + i + 1}
+            told = {"y": y[i], "noise": own, "round": rounds + i + 1, "call": int(calls[i]), "ended": ended + i + 1}
             if beside is not None and policy.outputs is not None:
                 more = fields.get("result") or {}  # of a search the folds
                 told |= {"y": None if y[i] != y[i] else y[i], "result": policy.outputs.recorded(beside[i]) | more}
@@ -212,7 +214,7 @@ class Evaluations(AbstractContextManager["Evaluations", None]):
         columns = None
         if bulk:  # not every round has a ticket
             columns = {
-                "call": np.full(len(y), call), "candidate": candidates,
+                "call": calls, "candidate": candidates,
                 "x": points if policy.space.has_coordinates else points[:, 0].astype(np.int64), "y": values,
                 "noise": np.full(len(y), np.nan) if noise is None else noise, "time": np.full(len(y), now),
                 **({} if beside is None else {"outputs": beside}),
@@ -400,7 +402,11 @@ class Evaluating:
             except AllFailed as error:
                 raise RuntimeError(f"function: it fails at every point of the space\n{self.trace}") from error
             busy = {call.number for call in self._in_flight.values()}
-            self._start(next(ticket for number, ticket in self._evaluations.open.items() if number not in busy))
+            idle = [ticket for number, ticket in self._evaluations.open.items() if number not in busy]
+            if self._context is not None:  # an earlier process may have left some in another one
+                here = self._policy.in_context(np.array([ticket.x for ticket in idle]), self._context)
+                idle = [ticket for ticket, asked in zip(idle, here.tolist(), strict=True) if asked]
+            self._start(idle[0])
 
     def _fill_batch(self, most: int, batch: int) -> None:
         """Start evaluations of a batch, up to the limit of those in flight; without one, ask for it."""

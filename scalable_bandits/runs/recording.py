@@ -165,14 +165,14 @@ def replay_calls(policy: Policy, run: StoredRun, start: int = 0) -> int:
         stop = min(done + REPLAY_BLOCK, (failures[0].round or 0) if failures else len(run), len(run))
         rows = run.read(done, stop)
         policy._introduce(rows["candidate"], rows["x"])
-        bounds = [0, *(np.flatnonzero(np.diff(rows["call"])) + 1).tolist(), len(rows["call"])]
+        bounds = [0, *(np.flatnonzero(np.diff(np.abs(rows["call"]))) + 1).tolist(), len(rows["call"])]
         if stop == done + REPLAY_BLOCK < len(run) and len(bounds) > 2:
             bounds.pop()  # the last call may go on in the next block
         for first, end in itertools.pairwise(bounds):
             noise = rows["noise"][first:end]
             own = None if np.isnan(noise).any() else noise
             beside = rows["outputs"][first:end] if "outputs" in rows else None
-            policy._tell(bool(rows["call"][first] > 0), rows["x"][first:end], rows["y"][first:end], own, beside)
+            policy._tell(rows["call"][first:end] > 0, rows["x"][first:end], rows["y"][first:end], own, beside)
         done, call = done + bounds[-1], abs(int(rows["call"][bounds[-1] - 1]))
 
 

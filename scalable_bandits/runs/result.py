@@ -281,10 +281,17 @@ class TuningResult:
         if isinstance(self.policy, SeveralObjectivesPolicy):
             return self._growth(rows, self.policy)
         values = np.array([row.value for row in rows])
-        kept = np.where([row.feasible for row in rows], values, math.nan)
-        best = (np.fmin if self.minimize else np.fmax).accumulate(kept)
+        best = (np.fmin if self.minimize else np.fmax).accumulate(self._counted(rows))
         index = pandas.RangeIndex(1, len(values) + 1, name="evaluation")
         return pandas.DataFrame({"value": values, "best": best}, index=index)
+
+    def _counted(self, rows: Sequence[Evaluation]) -> Floats:
+        """Return the values (n,) of evaluations that may be the best one: feasible, in the context; NaN of others."""
+        may = np.array([row.feasible for row in rows], dtype=np.bool_)
+        if self.context is not None and rows:
+            points = np.concatenate([self.policy.space.parse(row.x)[0] for row in rows])
+            may &= self.policy.in_context(points, self.context)
+        return np.where(may, [row.value for row in rows], math.nan)
 
     def _growth(self, rows: Sequence[Evaluation], policy: SeveralObjectivesPolicy) -> pandas.DataFrame:
         """Return the hypervolume of the front so far, by evaluation, as a share of the last one."""
@@ -378,7 +385,9 @@ class TuningResult:
         taken = f"; evaluations took {duration_in_words(math.fsum(seconds))} in all" if seconds else ""
         values = np.array([row.value for row in evaluations])
         heading = self._heading(taken)
-        lines = lines_of(self.policy, self.recommended, self.measured, values, self.context)
+        measured = self.measured
+        number = 0 if measured is None else int(np.flatnonzero(self._counted(evaluations) == measured.y)[0]) + 1
+        lines = lines_of(self.policy, self.recommended, measured, number, values, self.context)
         return Text("\n".join([heading[0].upper() + heading[1:], *lines]))
 
     def _heading(self, taken: str = "") -> str:
@@ -449,6 +458,7 @@ def _cells(found: TuningResult, x: Any, value: float, std: float) -> list[str]:
     space, every, values = found.policy.space, cast(Any, found.x), by_name(found.policy.space, x)
     cells = [shown(values[name]) if name in values else "-" for name in found._names[:MOST_ROWS]]
     at = found.y[(space.parse(every)[0] == space.parse(x)[0][0]).all(axis=1)] if len(every) else found.y
+    at = at[~np.isnan(at)]  # of some the objective was not measured
     repeats = f" (mean of {len(at)})" if len(at) > 1 else ""
     told = shown(float(at.mean())) + repeats if len(at) else "not measured"
     limited = found.policy.margins(x) if isinstance(found.policy, ConstrainedGPEI) else []
@@ -534,7 +544,7 @@ def earlier_outputs(given: Any, space: Space, outputs: Outputs) -> Earlier:
     """
     if isinstance(given, TuningResult):
         own = given.policy.outputs
-        first = outputs.objective or (own.objective if own else None) or "value"
+        first = (own.objective if own else None) or outputs.objective or "value"
         each = zip(given.y.tolist(), *(values.tolist() for values in given.outputs.values()), strict=True)
         given = given.x, [dict(zip((first, *given.outputs), row, strict=True)) for row in each]
     if not isinstance(given, tuple | list) or len(given) != 2:

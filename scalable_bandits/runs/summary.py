@@ -32,8 +32,9 @@ RARE = 0.01  # probability below which so few intervals that hold are not due to
 
 
 def lines_of(
-    policy: Policy, best: Best, measured: Measured | None, values: Floats, context: Mapping[Any, Any] | None = None
-) -> list[str]:
+    policy: Policy, best: Best, measured: Measured | None, number: int, values: Floats,
+    context: Mapping[Any, Any] | None = None,
+) -> list[str]:  # fmt: skip
     """Return up to nine sentences on a run.
 
     Parameters
@@ -44,6 +45,8 @@ def lines_of(
         Its recommendation.
     measured
         Best observation; None if nothing was measured.
+    number
+        Number of its evaluation, from 1.
     values
         Values (n,) of the evaluations, in units of y, in the order in which they ended; NaN of those that failed.
     context
@@ -60,7 +63,7 @@ def lines_of(
         return [line for line in (recommended, *_front(policy, best, context)) if line]
     lines = [recommended, _expected(policy, best) if known else ""]
     lines += [_constraints(policy, best) if isinstance(policy, ConstrainedGPEI) else ""]
-    lines += ["" if measured is None else _measured(policy, best, measured, values, known)]
+    lines += ["" if measured is None else _measured(policy, best, measured, f"{number:,} of {len(values):,}", known)]
     if ignorant:
         lines.append(f"How sure this is cannot be said before {FIRST} different settings are measured")
     elif known:
@@ -111,12 +114,12 @@ def _constraints(policy: ConstrainedGPEI, best: Best) -> str:
     return f"No measured setting keeps all constraints for sure; at this one {listed(texts, MOST_NAMES)}"
 
 
-def _measured(policy: Policy, best: Best, measured: Measured, values: Floats, known: bool) -> str:
+def _measured(policy: Policy, best: Best, measured: Measured, number: str, known: bool) -> str:
     """Say which value is the best measured one, when it was measured, and whether that is luck."""
-    parse, number = policy.space.parse, int(np.flatnonzero(values == measured.y)[0]) + 1
+    parse = policy.space.parse
     same = np.array_equal(parse(measured.x)[0], parse(best.x)[0])
     where = "at the recommended setting" if same else "at another setting"
-    text = f"Best measured value: {shown(measured.y)} in evaluation {number:,} of {len(values):,}, {where}"
+    text = f"Best measured value: {shown(measured.y)} in evaluation {number}, {where}"
     low, high = policy.interval(measured.x)
     if not known or not np.isfinite([measured.value, low, high]).all():
         return text

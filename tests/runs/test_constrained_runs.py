@@ -285,3 +285,76 @@ def test_command(tmp_path, monkeypatch):
         refused = command(*given, *arguments)
         assert refused.exit_code != 0
         assert text in re.sub(r"\s+", " ", refused.output)
+
+
+BOX = sb.Box([[0, 1]])
+
+
+def line(x):
+    return {"f": float(x[0]), "q": 1.0 - float(x[0])}
+
+
+def test_trials_that_were_exported_while_running_get_their_constraints(tmp_path):
+    """Else an infeasible one may be the best of Optuna's study."""
+    to, begun = f"sqlite:///{tmp_path / 'trials.db'}", []
+
+    def function(x):
+        begun.append(x)
+        if len(begun) == 3:
+            export(tmp_path / "run", to, name="mine")
+        return line(x)
+
+    found = sb.minimize(function, BOX, 5, constraints={"q": sb.AtMost(0.5)}, store=tmp_path / "run")
+    export(tmp_path / "run", to, name="mine")
+    study = optuna.load_study(study_name="mine", storage=to)
+    missed = [trial.system_attrs["constraints"] for trial in study.trials]
+    assert missed == [pytest.approx([q - 0.5]) for q in found.outputs["q"]]
+    assert study.best_value == found.measured.y
+
+
+def test_a_recorded_policy_is_exported(tmp_path):
+    policy = sb.ConstrainedGPEI(BOX, constraints={"q": sb.AtMost(0.5)}, objective="f", minimize=True)
+    with sb.record(policy, tmp_path / "recording"):
+        for i in range(3):
+            x = policy.ask()
+            policy.tell(x, {**line(x), **({"f": None} if i == 1 else {})})
+    to = f"sqlite:///{tmp_path / 'trials.db'}"
+    assert export(tmp_path / "recording", to, name="mine") == 3
+    trials = optuna.load_study(study_name="mine", storage=to).trials
+    assert [trial.state.name for trial in trials] == ["COMPLETE", "FAIL", "COMPLETE"]
+    assert all("constraints" in trial.system_attrs for trial in trials)
+
+
+def test_the_best_evaluation_is_one_that_keeps_the_limit():
+    """Of equal values the first one does not; and of repeats some may lack the value."""
+    told = iter([(3.0, 9.0), (3.0, 0.0), (4.0, 0.0)])
+    found = sb.minimize(lambda x: dict(zip("fq", next(told), strict=True)), BOX, 3, constraints={"q": sb.AtMost(1)})
+    assert "Best measured value: 3 in evaluation 2 of 3" in found.summary()
+    points, rows = [[0.0], [0.0], [1.0]], [{"f": 0.5, "q": 1.0}, {"f": None, "q": 1.0}, {"f": 0.7, "q": 1.0}]
+    policy = sb.ConstrainedGPEI(sb.Grid([[0, 1]], 2), constraints={"q": sb.AtMost(2)}, objective="f", minimize=True)
+    found = sb.minimize(lambda x: {"f": 1.0, "q": 1.0}, policy, 1, warm_start=(points, rows))
+    assert "nan" not in repr(found)
+
+
+def test_earlier_values_keep_their_names():
+    """A result of another objective is no observation of this one; one with the objectives exchanged is."""
+    limits = {"q": sb.AtMost(2.0)}
+    earlier = sb.minimize(lambda x: {"loss": x[0], "q": 1.0}, BOX, 3, constraints=limits, objective="loss")
+    cost = {"constraints": limits, "objective": "cost", "warm_start": earlier}
+    with pytest.raises(ValueError, match=r"^warm_start: .*outputs with 'cost'"):
+        sb.minimize(lambda x: {"cost": 100.0 + x[0], "q": 1.0}, BOX, 1, **cost)
+    both = sb.minimize(line, BOX, 3, objectives=["f", "q"])
+    turned = sb.minimize(line, BOX, 1, objectives=["q", "f"], warm_start=both)
+    np.testing.assert_array_equal(turned.y[:3], both.outputs["q"])
+    np.testing.assert_array_equal(turned.outputs["f"][:3], both.y)
+
+
+@pytest.mark.parametrize("kind", [sb.SafeOpt, sb.StageOpt, sb.LoSBO])
+def test_safe_policies_without_constraints_can_minimise(kind):
+    more = {sb.StageOpt: {"stage": 3}, sb.LoSBO: {"lipschitz": 3.0, "noise_bound": 0.1}}.get(kind, {})
+    given = {"threshold": 1.0, "safe_start": [0.5], "noise": 0.1, "regularization": 0.01, **more}
+    found, same = (
+        sb.minimize(lambda x: float((x[0] - 0.4) ** 2), kind(sb.Grid([[0, 1]], 21), sb.RBF(0.3), **given, **own), 4)
+        for own in ({}, {"minimize": True})
+    )
+    np.testing.assert_array_equal(found.x, same.x)

@@ -209,3 +209,12 @@ def test_command(tmp_path, monkeypatch):
         refused = command(*given, *arguments)
         assert refused.exit_code != 0
         assert text in re.sub(r"\s+", " ", refused.output)
+
+
+def test_the_recommended_setting_is_on_the_front_whatever_the_reference():
+    """Where nothing is beyond the reference it is the best by the first objective."""
+    reference = {"a": -1.0, "b": -1.0}
+    policy = sb.GPEHVI(sb.Box([[0, 1]]), objectives=["a", "b"], reference=reference)
+    found = sb.minimize(lambda x: {"a": (x[0] - 0.3) ** 2, "b": (x[0] - 0.4) ** 2}, policy, 8)
+    np.testing.assert_array_equal(found.best.x, found.front[0].x)
+    assert found.best.mean == pytest.approx(found.y.min())

@@ -402,3 +402,37 @@ def test_a_pending_point_among_many_that_are_told_at_once(tmp_path, durability):
     with sb.record(again, tmp_path / "run.zarr"):
         assert (again.rounds, again.pending) == (1000, [asked[1]])
     assert sb.check(tmp_path / "run.zarr")[0].whole
+
+
+def test_points_that_were_and_were_not_asked_for_in_one_call(tmp_path):
+    """Each is told again as it was: only those that were asked for move the dual variable."""
+
+    def made():
+        return sb.CKB(
+            sb.Grid([[0, 1]], 21), sb.RBF(0.3), constraints={"price": sb.AtMost(0.5)}, horizon=60, rho=8.0, noise=0.1,
+            regularization=0.01,
+        )  # fmt: skip
+
+    policy, again = made(), made()
+    with sb.record(policy, tmp_path / "recording"):
+        for _ in range(6):
+            x = policy.ask()
+            own = {"gain": float(x[0]), "price": float(x[0])}
+            policy.tell([x, [1.0]], [own, {"gain": 1.0, "price": 1.7}])
+    with sb.record(again, tmp_path / "recording"):
+        pass
+    assert again.dual_variables == policy.dual_variables
+    assert 0.0 < policy.dual_variables["price"] < 0.1
+    np.testing.assert_array_equal(again.ask(), policy.ask())
+
+
+@pytest.mark.parametrize("count", [3, 1200])
+def test_a_recording_says_of_each_point_whether_it_was_asked_for(tmp_path, count):
+    policy = sb.RandomSearch(sb.Box([[0, 1]]), seed=1)
+    with sb.record(policy, tmp_path / "recording"):
+        x = policy.ask(2)
+        others = np.linspace(0.0, 1.0, count - 2)[:, None]
+        policy.tell(np.concatenate([x[:1], others, x[1:]]), np.zeros(count))
+    calls = ObservationStore.open(tmp_path / "recording").read(names=["call"])["call"]
+    assert (calls > 0).tolist() == [True, *[False] * (count - 2), True]
+    assert len(set(np.abs(calls).tolist())) == 1

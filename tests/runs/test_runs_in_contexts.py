@@ -238,3 +238,29 @@ def test_a_screening_goes_on_in_another_context(tmp_path):
     assert [choice["heat"] for choice in again.x[25:]] == [0.4] * 5
     with pytest.raises(ValueError, match=r"context: got None; allowed: a dict such as \{'heat': 0.0\}: on this pool"):
         sb.screen(assay, pool, 15, batch=5, store=tmp_path / "other")
+
+
+def test_a_point_that_is_left_in_another_context_keeps_nothing_waiting(tmp_path):
+    """What is started is what was asked for in this context, so that its value is known when the next is chosen."""
+
+    class Killed(BaseException):
+        pass
+
+    calls = []
+
+    def killed(x):
+        calls.append(x)
+        if len(calls) == 3:
+            raise Killed
+        return bowl(x)
+
+    box, store = sb.Box([[0, 1], [0, 1]]), tmp_path / "run"
+    with pytest.raises(Killed):
+        sb.minimize(killed, box, 10, context={0: 0.2}, store=store, durability="round")
+    pending = []
+    found = sb.minimize(killed, box, 7, context={0: 0.9}, store=store, callbacks=lambda run: pending.append(
+        [x for x in run.policy.pending if x[0] == 0.9]
+    ))  # fmt: skip
+    assert pending == [[]] * 5
+    assert [x[0] for x in found.x] == [0.2] * 2 + [0.9] * 5
+    assert found.history()["best"].isna().tolist() == [True] * 2 + [False] * 5
