@@ -202,9 +202,12 @@ def _show_resumed(path: str, found: TuningResult | None, json: bool, again: str)
     """Print a run's status and what was found; exit with code 130 if the user interrupted it."""
     from scalable_bandits.status import status
 
+    if not (run := status(path)).policy:
+        say("error", run.state)
+        raise typer.Exit(2)
     if json:
         failed, best = ([], None) if found is None else (plain_failures(found), found.recommended)
-        print_json({**status(path)._asdict(), "failed": failed, "best": best})
+        print_json({**run._asdict(), "failed": failed, "best": best})
     else:
         show_status(path)
     if found is not None:

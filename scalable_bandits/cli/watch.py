@@ -205,7 +205,7 @@ def _history_chart(run: WatchedRun, width: int, height: int) -> Text:
     measured = DrawnCurve(x, y, "bright_black", joined=False)
     so_far = DrawnCurve(np.repeat(x, 2)[1:], np.repeat(best, 2)[:-1], STYLES[0])
     better = "smaller" if run.minimize else "larger"
-    title = f"{run.objective or 'values'}, and the best so far ({better} is better)"
+    title = f"{run.objective or 'values'}, best so far ({better} is better)"  # fits half of 80 columns
     return chart(
         [measured, so_far], width, height, title, log=shown.log, limits=(shown.low, shown.high),
         encoding=console.encoding,

@@ -436,4 +436,8 @@ class FunctionEnvironment(Environment):
 
     def evaluate(self, points: Floats) -> Floats:
         with ForkedChildrenEnd():
-            return np.array([float(self.function(self.space.argument(point))) for point in points])
+            values = [self.function(self.space.argument(point)) for point in points]
+        try:
+            return np.array([float(value) for value in values])
+        except (TypeError, ValueError):
+            checks.refuse("function", values[0], "a function that returns a number")

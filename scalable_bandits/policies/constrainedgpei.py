@@ -105,6 +105,7 @@ class ConstrainedGPEI(GPEI):
 
     by_name: ClassVar[frozenset[str]] = frozenset({"constraints"})
     pools: ClassVar[bool] = False
+    learns_outputs: ClassVar[bool] = True
     _assumes_draws: ClassVar[bool] = False
     _refines: ClassVar[bool] = False
 

@@ -54,6 +54,8 @@ def _kernel_or_learned(policy: GaussianProcessPolicy, field: attrs.Attribute[Any
     kind, allowed = type(policy), "a kernel, such as RBF(0.2)"
     if value is None and policy.space.has_coordinates and policy.learns_kernel:
         return
+    if not policy.space.has_coordinates and policy.learns_outputs:
+        checks.refuse("space", policy.space, f"a space with coordinates: {kind.__name__} learns its kernels from them")
     if not policy.space.has_coordinates:
         allowed = "a kernel of arms, such as Covariance(matrix)"
     elif value is None:
@@ -153,6 +155,7 @@ class GaussianProcessPolicy(Policy):
     _engines: ClassVar[tuple[str, ...]] = ()  # names of the engines of a policy with its own engine
     _assumes_draws: ClassVar[bool] = True  # at pending points, if it maximises an index
     learns_kernel: ClassVar[bool] = False  # whether the kernel may be None
+    learns_outputs: ClassVar[bool] = False  # whether kernels are learned from coordinates alone
     _constant_index: ClassVar[UpperConfidence | None] = None  # index of all rounds, of a policy without a width
 
     kernel: Kernel | None = attrs.field(kw_only=False, default=None, validator=_kernel_or_learned)

@@ -38,7 +38,7 @@ def simulate(
     environment
         Environment on the policy's space. If it changes over rounds, the regret is relative to each round's optimum.
     horizon
-        Number T of rounds to play; with a store, the total number of its run.
+        Number T of rounds to play; with a store, the total number of its run, of which a longer one is returned whole.
     available
         Function from the round t to the availability set X_t (a mask or candidates' numbers). If the environment has
         one too, only candidates in both may be chosen. The regret is then relative to the best of them.

@@ -14,6 +14,7 @@ import attrs
 import numpy as np
 
 from scalable_bandits import checks, environments
+from scalable_bandits import policies as public
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments import (
     AdditiveFunction,
@@ -106,14 +107,14 @@ def environment_kinds() -> dict[str, Callable[..., Environment]]:
 
 
 def policy_kinds() -> dict[str, type[Policy]]:
-    """Return the policies of this package by name, and those of the user's that were allowed."""
-    kinds = REGISTRY.items()
-    return {name: kind for name, kind in kinds if issubclass(kind, Policy) and not inspect.isabstract(kind)}
+    """Return the public policies of this package by name, and those of the user's that were allowed."""
+    kinds = {name: kind for name, kind in REGISTRY.items() if issubclass(kind, Policy) and not inspect.isabstract(kind)}
+    return {name: kind for name, kind in kinds.items() if ":" in name or hasattr(public, name)}
 
 
 def arguments_of(kind: Callable[..., Any]) -> list[str]:
-    """Return the keys that a table for this policy or environment may have."""
-    return [name for name in inspect.signature(kind).parameters if name not in ("seed", "function")]
+    """Return the keys that a table for this policy or environment may have; studies measure regret, and maximise."""
+    return [name for name in inspect.signature(kind).parameters if name not in ("seed", "function", "minimize")]
 
 
 def interpolant_norm(kernel: Kernel, points: Floats, values: Floats, regularization: float) -> float:

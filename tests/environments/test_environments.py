@@ -466,6 +466,13 @@ class TestEnvironment:
             sb.FunctionEnvironment(space, function).optimum()
         assert sb.FunctionEnvironment(space, function, optimum=0.9).optimum() == 0.9
 
+    def test_a_function_returns_a_number(self):
+        environment = sb.FunctionEnvironment(sb.Grid([[0, 1]], 3), lambda x: [1.0, 2.0])
+        with pytest.raises(
+            ValueError, match=r"^function: got \[1\.0, 2\.0\]; allowed: a function that returns a number"
+        ):
+            environment.mean([0.0])
+
     def test_function_on_a_grid_has_its_optimum_listed(self) -> None:
         environment = sb.FunctionEnvironment(sb.Grid([[0, 1]], 3), lambda x: -((x[0] - 0.4) ** 2))
         assert environment.optimum() == pytest.approx(-0.01)

@@ -345,6 +345,13 @@ def test_refuses(told, text):
     assert not policy.model.ys
 
 
+@pytest.mark.parametrize("kernel", [None, sb.Covariance(np.eye(3))])
+def test_refuses_arms(kernel):
+    """One reason, with and without a kernel."""
+    with pytest.raises(ValueError, match=r"^space: got Arms\(count=3\); allowed: a space with coordinates"):
+        sb.ConstrainedGPEI(sb.Arms(3), kernel, constraints=LIMITS)
+
+
 def test_other_outputs_are_ignored_where_the_objective_is_named():
     policy, twin = make(objective="loss"), make()
     for x in play(twin, 3):

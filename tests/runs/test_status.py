@@ -201,6 +201,18 @@ class TestStatus:
         assert result.exit_code == 0
         assert "30/30" in result.stdout
 
+    def test_damage_that_nothing_else_reads_is_an_error(self, tmp_path):
+        """The run is complete, so that `resume` plays nothing: its status meets the damaged chunk."""
+        space = sb.Grid([[0, 1]], 5)
+        environment = sb.TableEnvironment(space, np.arange(5.0), sb.GaussianNoise(0.1), seed=1)
+        sb.simulate(sb.RandomSearch(space), environment, 40, store=tmp_path / "run")
+        (chunk,) = [path for path in (tmp_path / "run" / "y").rglob("*") if path.is_file() and path.name != "zarr.json"]
+        chunk.write_bytes(chunk.read_bytes()[:-8])
+        done = command("resume", tmp_path / "run")
+        assert done.exit_code == 2
+        assert "error: store" in done.stderr
+        assert "cannot be read" in done.stderr
+
     @pytest.mark.parametrize("name", ["nothing", "empty"])
     def test_no_runs(self, tmp_path, name):
         (tmp_path / "empty").mkdir()
@@ -399,4 +411,4 @@ def test_several_objectives_are_named_and_runs_keep_their_names(tmp_path):
     assert "GPEHVI" not in narrow
     watched = command("watch", tmp_path / name, "--once", columns=100).stdout
     assert f"best loss {found.y.min():.6g} in evaluation" in watched
-    assert "loss, and the best so far" in watched
+    assert "loss, best so far (smaller is better)" in watched

@@ -140,6 +140,8 @@ WRONG = [
     ('"GPEI"', '"GPIE"', r"^policies\.ei\.type: got 'GPIE'; allowed: did you mean 'GP"),
     ('type = "GPEI"', 'type = "GPEI"\nincubent = 1', r"^key of policies\.ei: got 'incubent'; .* 'incumbent'"),
     ('type = "GPEI"', 'type = "GPEI"\nseed = 1', r"^key of policies\.ei: got 'seed'"),
+    ('type = "GPEI"', 'type = "GPEI"\nminimize = true', r"^key of policies\.ei: got 'minimize'"),  # regret is maximised
+    ('"GPEI"', '"SamplePathPolicy"', r"^policies\.ei\.type: got 'SamplePathPolicy'; allowed: known: "),  # a base class
     ("rkhs_norm =", "rkhs_nrom =", r"^key of shared\.policies: got 'rkhs_nrom'; .* 'rkhs_norm'"),
     ("[shared.policies]", "[shared.policy]", r"^key of shared: got 'policy'; .* 'policies'"),
     (
