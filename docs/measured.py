@@ -61,9 +61,9 @@ VERDICTS = {
     "1-8-11 at 500 evaluations) because it asked for a few settings over and over.",
     "bbob": "Without noise, instances from 5 on of each function. On functions 2, 6, 10, 14, 17 and 21 decisions about "
     "this package's tuner were made.",
-    "bbob-noisy": "Severe noise that grows with the distance from the optimum, or has outliers. The three functions with "
-    "many minima (17, 19, 21) have twenty seeds, the others three. Where noise has a heavy tail (uniform) neither this "
-    "tuner nor TPE is ahead of random search on these three.",
+    "bbob-noisy": "Severe noise that grows with the distance from the optimum, or has outliers. The three functions "
+    "with many minima (17, 19, 21) have twenty seeds, the others three. Where noise has a heavy tail (uniform) neither "
+    "this tuner nor TPE is ahead of random search on these three by more than chance.",
     "bbob-six": "Few evaluations, beside tuners that people name most, of which some take seconds an evaluation and "
     "have played few runs. Instances from 31 on of six functions that were not looked at while this tuner was "
     "made. NGOpt begins in the middle, and is ahead at first.",
