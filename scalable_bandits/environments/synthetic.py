@@ -436,8 +436,12 @@ class FunctionEnvironment(Environment):
 
     def evaluate(self, points: Floats) -> Floats:
         with ForkedChildrenEnd():
-            values = [self.function(self.space.argument(point)) for point in points]
-        try:
-            return np.array([float(value) for value in values])
-        except (TypeError, ValueError):
-            checks.refuse("function", values[0], "a function that returns a number")
+            return np.array([_number(self.function(self.space.argument(point))) for point in points])
+
+
+def _number(value: Any) -> float:
+    """Return what a user's function has returned as a number."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        checks.refuse("function", value, "a function that returns a number")

@@ -433,7 +433,8 @@ class Policy(Specification, Stateful, AbstractContextManager[Any]):
     def _number(self, chosen: int | Floats) -> int:
         """Return the number of a chosen point; a new point (d,) of a whole box gets the next one."""
         if isinstance(chosen, np.ndarray):
-            return int(self._number_points(chosen[None])[0])
+            point = self.space.within(chosen[None], self._fixed)  # exactly the context: a logarithm changes last bits
+            return int(self._number_points(point)[0])
         return self.domain.numbered.canonical(int(chosen))
 
     @property
@@ -499,12 +500,13 @@ class Policy(Specification, Stateful, AbstractContextManager[Any]):
         return None
 
     def _tell(
-        self, asked: Mask | None, x: ArrayLike, y: ArrayLike, noise: ArrayLike | None, beside: Floats | None = None
+        self, asked: bool | Mask | None, x: ArrayLike, y: ArrayLike, noise: ArrayLike | None,
+        beside: Floats | None = None,
     ) -> None:  # fmt: skip
         """Tell as `tell` does; the caller holds the lock, or has the policy for itself.
 
-        `asked` (k,) says which points were asked for; None: those that are pending were. `beside` has the values (k, J)
-        of further outputs.
+        `asked` says whether the points were asked for, for all or (k,); None: those that are pending were. `beside` has
+        the values (k, J) of further outputs.
         """
         points, values, given, variances = self._measuring.measurements(self.space, x, y, noise, beside)
         parts = vars(self).copy()
@@ -517,8 +519,9 @@ class Policy(Specification, Stateful, AbstractContextManager[Any]):
             vars(self).update(parts)
             raise
         told = zip(candidates.tolist(), values.tolist(), variances.tolist(), strict=True)
+        before = None if asked is None else np.broadcast_to(asked, len(values)).tolist()
         for i, (candidate, each, variance) in enumerate(told):
-            self._asked = candidate in self._pending.numbers if asked is None else bool(asked[i])
+            self._asked = candidate in self._pending.numbers if before is None else before[i]
             if beside is not None:
                 self._beside = beside[i]
             self.observe(candidate, each, variance)
@@ -651,6 +654,7 @@ class Policy(Specification, Stateful, AbstractContextManager[Any]):
         fixed, allowed = self._checked_context(context), self.domain.allowed(None, context)
         found = self._largest_mean(allowed, fixed)
         point = found if isinstance(found, np.ndarray) else self.domain.points([found])[0]
+        point = self.space.within(point[None], fixed)[0]
         mean, variance = self.moments(point[None])
         return Best(self.space.argument(point), float(mean[0]), float(np.sqrt(variance[0])))
 

@@ -294,3 +294,15 @@ def test_a_refused_choice_leaves_no_context_behind():
         policy.ask(available=[0], context={1: 0.5})
     number, other = policy.propose(), twin.propose()  # as simulations choose
     np.testing.assert_array_equal(policy.domain.points([number]), twin.domain.points([other]))
+
+
+def test_what_is_asked_for_has_exactly_the_context():
+    """Also where the search is on a logarithm, which changes last bits; else it would not count as in the context."""
+    space = sb.SearchSpace({"rows": sb.Real(1e3, 1e6, log=True), "rate": sb.Real(0.001, 1.0, log=True)})
+    for rows in (1e4, 12_345.6, 3e5):
+        policy = sb.GPEI(space, minimize=True, seed=2)
+        for _ in range(16):
+            setting = policy.ask(context={"rows": rows})
+            assert setting["rows"] == rows
+            policy.tell(setting, (np.log10(setting["rate"]) + 0.5 * np.log10(rows / 1e3)) ** 2)
+        assert policy.best(context={"rows": rows}).x["rows"] == rows

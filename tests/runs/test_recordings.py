@@ -178,7 +178,7 @@ class TestRecordings:
             policy.tell(first[1], 1.0)
             policy.tell([first[0], [0.0, 2.0]], [2.0, 3.0], noise=[0.2, 0.3])
         with xarray.open_zarr(tmp_path / "run.zarr", consolidated=False) as dataset:
-            np.testing.assert_array_equal(dataset["call"], [1, 2, 2])
+            np.testing.assert_array_equal(dataset["call"], [1, 2, -2])  # the last was not asked for
             np.testing.assert_array_equal(dataset["x"], [first[1], first[0], [0.0, 2.0]])
             np.testing.assert_array_equal(dataset["candidate"], policy.space.index(dataset["x"].to_numpy()))
             np.testing.assert_array_equal(dataset["y"], [1.0, 2.0, 3.0])
