@@ -104,9 +104,7 @@ def local(workers: int, threads: int = 1, security: Any = None) -> Iterator[Clie
                     host="127.0.0.1",  # no access from other machines
                     security=security,
                     dashboard_address=dashboard,  # any free port: 8787 may belong to another cluster
-                    scheduler_kwargs={"dashboard_address": "127.0.0.1:0"}
-                    if dashboard is None
-                    else None,  # any free port
+                    scheduler_kwargs=None if dashboard else {"dashboard_address": "127.0.0.1:0"},  # any free port
                     memory_limit=0,  # no limit: workers neither spill nor pause
                     silence_logs=logging.CRITICAL,  # errors are reported by the caller of the tasks
                     preload=["scalable_bandits.execution.local_worker"],

@@ -127,11 +127,8 @@ class ConstrainedGPEI(GPEI):
         """Make the models of all outputs, without observations, and return the objective's."""
         models = [self._limited_model(each.SIGN * each.limit, int(each.SIGN)) for each in self.constraints.values()]
         self._limited, self._seen = LimitedOutputs(models, self._success_model), None
-        known, options = (
-            (self.domain, self._make_engine, self.noise is not None),
-            (self._given_lengthscales, self.refit),
-        )
-        return ConstrainedModel(self._prior, *known, *options, self._search())
+        known, lengthscales = (self.domain, self._make_engine, self.noise is not None), self._given_lengthscales
+        return ConstrainedModel(self._prior, *known, lengthscales, self.refit, self._search())
 
     # ---- the algorithm
 
