@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scalable_bandits.commands import Command
+from scalable_bandits.policies.outputs import Outputs
 from scalable_bandits.runs.limits import kept_values
 from scalable_bandits.runs.resuming import known_space
 from scalable_bandits.runs.thinning import rounds_played
@@ -154,9 +155,8 @@ def first_objective(run: StoredRun) -> str:
     run
         Run, open for reading.
     """
-    policy = run.specification.get("policy", {})
-    objectives = policy.get("objectives") if isinstance(policy, dict) else None
-    return next(iter(objectives)) if objectives else ""
+    policy = run.specification.get("policy")
+    return (Outputs.stored(policy).objective or "") if isinstance(policy, Mapping) else ""
 
 
 def _extremes(run: StoredRun) -> tuple[float, float, Any]:

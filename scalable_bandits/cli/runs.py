@@ -51,7 +51,12 @@ def show_status(path: options.PATH, json: options.JSON = False) -> None:
         found = [status(place) for place in runs_in(path)]
     if json:
         print_json([{**run._asdict(), "name": _short(run.name, path)} for run in found])
-        return
+    else:
+        _show_runs(found, path)
+
+
+def _show_runs(found: list[Status], path: str) -> None:
+    """Print a table of the runs in a store or folder, and how a study is continued."""
     if not found:
         console.print(f"{path}: a study without any started run", soft_wrap=True)
         return
@@ -209,7 +214,7 @@ def _show_resumed(path: str, found: TuningResult | None, json: bool, again: str)
         failed, best = ([], None) if found is None else (plain_failures(found), found.recommended)
         print_json({**run._asdict(), "failed": failed, "best": best})
     else:
-        show_status(path)
+        _show_runs([run], path)
     if found is not None:
         if not json:
             show_best(found)

@@ -245,7 +245,7 @@ class Tuning:
     _began: float = attrs.field(init=False, default=0.0)
     _best: Ticket | None = attrs.field(init=False, default=None)
     _since_best: int = attrs.field(init=False, default=0)
-    _front: list[Floats] = attrs.field(init=False, factory=list)  # oriented values of several objectives
+    _front: list[Floats] = attrs.field(init=False, factory=list)  # oriented values of evaluations that joined the front
     _stopped_by: str | None = attrs.field(init=False, default=None)
     _begun: list[Rule] = attrs.field(init=False, factory=list)  # callbacks whose `begin` was called
 
@@ -422,13 +422,13 @@ class Tuning:
                 self._since_best = 0
 
     def _advances(self, policy: SeveralObjectivesPolicy, ticket: Ticket) -> bool:
-        """Whether no evaluation before is at least as good in all objectives; if so, it joins the front."""
+        """Whether no evaluation before is at least as good in all objectives."""
         first, *others = policy.directions
         told = {first: ticket.y, **{name: ticket.result["outputs"][name] for name in others}}
         values = np.array([DIRECTIONS[way].SIGN * told[name] for name, way in policy.directions.items()])
         if any((each >= values).all() for each in self._front):
             return False
-        self._front = [each for each in self._front if (each > values).any()] + [values]
+        self._front.append(values)
         return True
 
     def _view(self, ticket: Ticket, number: int) -> RunView:

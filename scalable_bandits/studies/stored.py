@@ -335,7 +335,7 @@ def run_place(place: str | Path, folders: Sequence[Sequence[str]], run: RUN) -> 
 
 
 def study_record(place: str | Path) -> dict[str, Any] | None:
-    """Return the record of the study in a place; None if there is none."""
+    """Return the record of the study in a place; None where no study is."""
     if not isinstance(place, str | Path):
         checks.refuse("store", place, "a folder or a URL: a study is a group of runs")
     found = _find(locate(place))

@@ -278,9 +278,9 @@ class LearnedModel(Model):
         They are the values where these are exact, and elsewhere the posterior means, with ripples that they do not
         have (`ripples.py`).
         """
-        numbers, where, counts = np.unique(self.numbers, return_inverse=True, return_counts=True)
         if exact or self.noise < NEGLIGIBLE:
             return self.averages()[:2]
+        numbers, where, counts = np.unique(self.numbers, return_inverse=True, return_counts=True)
         points, z = self.domain.coordinates(numbers), np.bincount(where, self.transform(np.array(self.ys))) / counts
         mean, variance = self.deviation(points)
         mean = mean + self.prior_mean(points)
