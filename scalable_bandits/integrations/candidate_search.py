@@ -6,6 +6,7 @@ dict, in which the list is "folds" beside the "outputs" of the policy.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from typing import Any, NamedTuple
@@ -56,6 +57,7 @@ class CandidateSearch:
     evaluations: list[CandidateEvaluation] = attrs.field(factory=list)
     recording: Evaluations | None = None
     _seen: set[tuple[float, ...]] = attrs.field(factory=set, init=False)
+    _left: int = attrs.field(default=0, init=False)  # candidates of a batch that an earlier process told in part
 
     @property
     def space(self) -> SearchSpace:
@@ -66,9 +68,12 @@ class CandidateSearch:
     def resume(self, recording: Evaluations) -> None:
         """Take over the evaluations of a recording, from which the policy was told already."""
         self.recording = recording
-        for ticket in recording.ended():
+        ended = recording.ended()
+        for ticket in ended:
             folds = ticket.result if self.policy.outputs is None else ticket.result["folds"]
             self.evaluations.append(CandidateEvaluation(self.space.setting(np.array(ticket.x)), folds))
+        told = max((ticket.changed for ticket in ended), default=-math.inf)
+        self._left = sum(ticket.asked < told for ticket in recording.open.values())
         self._seen = {self._key(each.setting) for each in self.evaluations}
 
     def batches(self, size: Callable[[], int]) -> Iterator[list[Setting]]:
@@ -80,7 +85,8 @@ class CandidateSearch:
             Function that returns the number of settings of the next list.
         """
         while len(self.evaluations) < self.n_iter:
-            settings = self._ask(min(size(), self.n_iter - len(self.evaluations)))
+            settings = self._ask(min(self._left or size(), self.n_iter - len(self.evaluations)))
+            self._left = 0
             if not settings:
                 count, listed = len(self.evaluations), self._listed() is not None
                 none = f"no new one was found among {DRAWS} random settings; {count} have been evaluated"

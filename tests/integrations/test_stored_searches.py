@@ -137,6 +137,30 @@ def test_ended_before_the_policy_was_told(tmp_path, monkeypatch):
         assert (found.policy_.rounds, found.policy_.failures) == (expected.policy_.rounds, expected.policy_.failures)
 
 
+def test_interrupted_between_two_tells_of_a_batch(tmp_path, monkeypatch):
+    """What is left of the batch is told before others are asked for."""
+    space, kernel = {"C": sb.Real(0.1, 10.0), "gamma": sb.Real(1e-3, 1.0, log=True)}, sb.RBF(0.3)
+
+    def fit(store):
+        given = {"n_iter": 9, "cv": 2, "batch": 3, "policy": lambda s, seed: sb.IGPUCB(s, kernel, seed=seed)}
+        return BanditSearchCV(SVC(), space, **given, store=store).fit(X, Y)
+
+    expected, tell, count = fit(None), sb.IGPUCB.tell, 0
+
+    def interrupted(self, *arguments):
+        nonlocal count
+        if (count := count + 1) in (5, 6):  # the second of the second batch, and the first after that
+            raise KeyboardInterrupt
+        return tell(self, *arguments)
+
+    monkeypatch.setattr(sb.IGPUCB, "tell", interrupted)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            fit(tmp_path / "run")
+    found = fit(tmp_path / "run")
+    assert found.cv_results_["params"] == expected.cv_results_["params"]
+
+
 def test_refuses_another_search(tmp_path):
     def stored(estimator=None, x=X, y=Y, space=None, **keywords):
         given = {"n_iter": 2, "cv": 2, "policy": sb.RandomSearch, "store": tmp_path / "run", **keywords}

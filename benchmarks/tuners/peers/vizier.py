@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 from benchmarks.tuners.intervals import Parameters, Setting
@@ -18,6 +20,11 @@ class Vizier(Remembering):
         import jax
 
         jax.config.update("jax_enable_x64", True)  # else suggestions are empty
+        # each number of trials is another program, which takes three times as long to compile as to run; kept in the
+        # environment, they are compiled in one run of each space
+        jax.config.update("jax_compilation_cache_dir", str(Path(sys.prefix) / "compiled"))
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
         from vizier import pyvizier as vz
         from vizier._src.algorithms.designers.gp_ucb_pe import VizierGPUCBPEBandit
 
