@@ -36,10 +36,10 @@ MARGIN = 0.1  # distance of the reference point from the front, in ranges of the
 
 
 class FrontPoint(NamedTuple):
-    """MeasuredPoints point that no other one dominates, and what is believed of its objectives."""
+    """Measured point that no other one dominates, and what is believed of its objectives."""
 
     x: Any  # point (d,), or a dict of a named space
-    values: dict[str, float]  # posterior means by objective, in their units; measured values where they are exact
+    values: dict[str, float]  # means by objective, in their units; measured where exact, NaN where never measured
     stds: dict[str, float]  # posterior standard deviations, in the same units
 
 
@@ -281,9 +281,15 @@ class SeveralObjectivesPolicy(ConstrainedGPEI):
         return dict(zip(self.directions, (self._signs * ends).tolist(), strict=True))
 
     def _described_front(self, found: MeasuredPoints, rows: Any) -> tuple[Floats, Floats]:
-        """Return oriented means and standard deviations (p, k) of the objectives at measured points, in their units."""
-        moments = [m.in_units(*measured(m, found.numbers[rows], found.points[rows])) for m in self._objective_models]
-        return np.stack([mean for mean, _ in moments]), np.sqrt([variance for _, variance in moments])
+        """Return oriented means and standard deviations (p, k) of the objectives at measured points, in their units.
+
+        Both are NaN of an objective that was never measured.
+        """
+        moments = np.array(
+            [m.in_units(*measured(m, found.numbers[rows], found.points[rows])) for m in self._objective_models]
+        )
+        moments[[not model.ys for model in self._objective_models]] = np.nan
+        return moments[:, 0], np.sqrt(moments[:, 1])
 
     # ---- state
 

@@ -388,7 +388,9 @@ class TuningResult:
         measured = self.measured
         number = 0 if measured is None else int(np.flatnonzero(self._counted(evaluations) == measured.y)[0]) + 1
         lines = lines_of(self.policy, self.recommended, measured, number, values, self.context)
-        return Text("\n".join([heading[0].upper() + heading[1:], *lines]))
+        if not isinstance(self.policy, SeveralObjectivesPolicy):  # begins with a name otherwise
+            heading = heading[0].upper() + heading[1:]
+        return Text("\n".join([heading, *lines]))
 
     def _heading(self, taken: str = "") -> str:
         failed, better = len(self.failed), "smaller" if self.minimize else "larger"

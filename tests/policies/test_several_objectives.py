@@ -319,6 +319,16 @@ def test_a_value_that_was_not_measured():
     assert policy.front()
 
 
+def test_an_objective_that_was_never_measured():
+    policy = make(space=BOX)
+    for x in ([0.1, 0.2], [0.3, 0.4]):
+        policy.tell(x, measured(np.array(x)) | {"seconds": None})
+    for point in policy.front():
+        assert math.isnan(point.values["seconds"])
+        assert math.isnan(point.stds["seconds"])
+        assert point.values["loss"] == pytest.approx(measured(np.array(point.x))["loss"], abs=0.2)
+
+
 def test_failures_are_avoided():
     policy, failed = make(space=BOX), 0
     for i in range(30):

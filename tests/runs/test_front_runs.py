@@ -65,6 +65,7 @@ def test_result(stored):
     assert heading.endswith(f"; {len(found.front)} on the front")
     assert repr(found).splitlines()[1].split("  ")[-1] == "largest speed"
     summary = found.summary()
+    assert summary.startswith("loss is minimized")  # a name stays as it is
     assert f"Front: {len(found.front)} settings, loss from " in summary
     assert "It keeps all constraints: cost " in summary
 
