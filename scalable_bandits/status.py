@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scalable_bandits.commands import Command
-from scalable_bandits.policies.outputs import Outputs
-from scalable_bandits.runs.limits import kept_values
+from scalable_bandits.runs.limits import kept_values, outputs_of
 from scalable_bandits.runs.resuming import known_space
 from scalable_bandits.runs.thinning import rounds_played
 from scalable_bandits.store import ObservationStore, StoredRun, StoreError
@@ -113,7 +112,7 @@ def status(place: Any) -> Status:
     return Status(
         run.location.name, policy, type_name(against), rounds_played(run), run.planned, state,
         run.last_write or math.nan, size, regret, largest, smallest, minimizes(run), len(run.failures), x,
-        first_objective(run),
+        outputs_of(run).objective or "",
     )  # fmt: skip
 
 
@@ -145,18 +144,6 @@ def minimizes(run: StoredRun) -> bool:
     """
     policy = run.specification.get("policy", {})
     return isinstance(policy, dict) and policy.get("minimize") is True
-
-
-def first_objective(run: StoredRun) -> str:
-    """Return the name of the first of several objectives, whose values are the run's y; "" where there is one.
-
-    Parameters
-    ----------
-    run
-        Run, open for reading.
-    """
-    policy = run.specification.get("policy")
-    return (Outputs.stored(policy).objective or "") if isinstance(policy, Mapping) else ""
 
 
 def _extremes(run: StoredRun) -> tuple[float, float, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scalable_bandits import checks
-from scalable_bandits.runs.limits import keeps, others_of
+from scalable_bandits.runs.limits import keeps, others_of, outputs_of
 from scalable_bandits.runs.readable import by_name, setting_of
 from scalable_bandits.runs.result import beside, parameter_columns
 from scalable_bandits.runs.resuming import known_space, labelled_space
@@ -45,15 +45,15 @@ def evaluations(run: StoredRun) -> pandas.DataFrame:
     """
     import pandas
 
-    space, others = labelled_space(run), others_of(run)
+    space, outputs = labelled_space(run), outputs_of(run)
     order = sorted(run.tickets.values(), key=lambda each: (each.ended is None, each.ended or 0, each.number))
     names = [axis.name for axis in space.axes]
     settings = [setting_of(space, ticket) for ticket in order]
     columns = parameter_columns(names, settings, pandas.RangeIndex(len(order)))
     more = {
-        "value": [np.nan if t.y is None else t.y for t in order],
-        **{name: [(t.result or {}).get("outputs", {}).get(name, np.nan) for t in order] for name in others},
-        **({"feasible": [keeps(t, others) for t in order]} if others else {}),
+        outputs.objective or "value": [np.nan if t.y is None else t.y for t in order],
+        **{name: [(t.result or {}).get("outputs", {}).get(name, np.nan) for t in order] for name in outputs.others},
+        **({"feasible": [keeps(t, outputs.others) for t in order]} if outputs.limits else {}),
         "error": ["" if t.state == "done" else t.error for t in order],
         "seconds": [np.nan if t.seconds is None else t.seconds for t in order],
         "evaluation": pandas.array([t.ended for t in order], dtype="Int64"),

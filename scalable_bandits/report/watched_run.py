@@ -17,11 +17,11 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.plots.style import POINTS
 from scalable_bandits.policies.outputs import Output
 from scalable_bandits.progress import Pace
-from scalable_bandits.runs.limits import keeps, kept, others_of
+from scalable_bandits.runs.limits import keeps, kept, others_of, outputs_of
 from scalable_bandits.runs.resuming import known_space
 from scalable_bandits.runs.thinning import ROUND
 from scalable_bandits.spaces import Indices, Space
-from scalable_bandits.status import first_objective, minimizes, state_of, type_name
+from scalable_bandits.status import minimizes, state_of, type_name
 from scalable_bandits.store import ObservationStore, StoredRun, StoreError
 from scalable_bandits.store.locations import ACKNOWLEDGED, locate
 from scalable_bandits.tickets import OPEN, Ticket
@@ -228,7 +228,7 @@ class WatchedRun:
     @property
     def objective(self) -> str:
         """First of several objectives, of which the observations are; "" where there is one."""
-        return "" if self.run is None else first_objective(self.run)
+        return "" if self.run is None else outputs_of(self.run).objective or ""
 
     def history(self) -> tuple[Indices, Floats, Floats]:
         """Return numbers (k,), observations (k,), and the best so far (k,), of some rounds evenly spaced."""

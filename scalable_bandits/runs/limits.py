@@ -21,6 +21,18 @@ if TYPE_CHECKING:
     from scalable_bandits.store import StoredRun
 
 
+def outputs_of(run: StoredRun) -> Outputs:
+    """Return a run's outputs; the first objective has a name where there are several.
+
+    Parameters
+    ----------
+    run
+        Run, open for reading.
+    """
+    policy = run.specification.get("policy")
+    return Outputs.stored(policy if isinstance(policy, Mapping) else {})
+
+
 def others_of(run: StoredRun) -> Mapping[str, Output]:
     """Return a run's outputs besides the first objective by name; empty for a run with one output.
 
@@ -29,8 +41,7 @@ def others_of(run: StoredRun) -> Mapping[str, Output]:
     run
         Run, open for reading.
     """
-    policy = run.specification.get("policy")
-    return Outputs.stored(policy).others if isinstance(policy, Mapping) else {}
+    return outputs_of(run).others
 
 
 def kept_values(run: StoredRun, first: int = 0, last: int | None = None) -> Floats:

@@ -91,6 +91,22 @@ def test_a_table_of_evaluations(found: sb.TuningResult, tmp_path: Path, suffix: 
         assert (row["state"], row["worker"]) == (ticket.state, ticket.where)
         assert pd.Timestamp(row["changed"]).timestamp() == pytest.approx(ticket.changed, abs=1e-3)
 
+@pytest.mark.parametrize("constraints", [None, {"cost": sb.AtMost(1.0)}])
+def test_a_table_of_several_outputs(tmp_path: Path, constraints: Any) -> None:
+    """Its columns are those of `found.table()`, of each objective one."""
+
+    def measure(setting: dict[str, Any]) -> dict[str, float]:
+        cost = {} if constraints is None else {"cost": 2.0 * setting["x"]}
+        return {"loss": setting["x"], "speed": 1.0 - setting["x"], **cost}
+
+    given: Any = {"objectives": {"loss": "minimize", "speed": "maximize"}, "constraints": constraints}
+    result = sb.minimize(measure, {"x": sb.Real(0.0, 1.0)}, 8, **given, store=tmp_path / "run")
+    sb.export(tmp_path / "run", tmp_path / "run.csv")
+    columns = ["x", "loss", "speed", *(["cost", "feasible"] if constraints else []), "error"]
+    expected = result.table()[columns].reset_index(drop=True)
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "run.csv", keep_default_na=False)[columns], expected)
+
+
 
 def test_a_table_is_there_whole_or_not_at_all(found: sb.TuningResult, tmp_path: Path) -> None:
     path = tmp_path / "run.csv"
