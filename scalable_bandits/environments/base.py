@@ -65,6 +65,9 @@ class Environment(Specification):
         self.set_noise(GaussianNoise() if noise is None else noise)
         self._table: Floats | None = None
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(space={self.space!r}, noise={self.noise!r}, seed={self.seed})"
+
     def set_noise(self, noise: Noise) -> None:
         """Replace the noise distribution, for example by one scaled to the range of f; ValueError if it is invalid."""
         checks.kind("noise", noise, Noise, "a noise distribution, such as GaussianNoise(0.1)")

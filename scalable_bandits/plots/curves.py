@@ -55,7 +55,8 @@ T = TypeVar("T")
 def _named(argument: str, given: Any, kind: type[T]) -> Mapping[str, T]:
     """Refuse with a ValueError what is not a mapping from labels to instances of a class."""
     if not isinstance(given, Mapping) or not all(isinstance(one, kind) for one in given.values()):
-        checks.refuse(argument, given, f"a {kind.__name__}, several by their labels, or a study's result")
+        study = "" if kind is Coverage else ", or a study's result"
+        checks.refuse(argument, given, f"a {kind.__name__}, or several by their labels{study}")
     return given
 
 

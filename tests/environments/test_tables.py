@@ -236,3 +236,8 @@ def test_files_that_cannot_be_read(tmp_path, monkeypatch):
     monkeypatch.setattr(pandas, "read_parquet", missing)
     with pytest.raises(ImportError, match="pip install pyarrow"):
         sb.TableEnvironment.from_table(tmp_path / "log.parquet", "y")
+
+
+def test_repr() -> None:
+    shown = repr(sb.TableEnvironment(sb.Arms(3), [0.0, 1.0, 2.0], sb.GaussianNoise(0.5), seed=4))
+    assert shown == "TableEnvironment(space=Arms(count=3), noise=GaussianNoise(scale=0.5), seed=4)"
