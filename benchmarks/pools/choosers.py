@@ -36,7 +36,10 @@ class Forest:
 
 
 class Physbo:
-    """PHYSBO's Thompson sampling with random features; the first batch is random."""
+    """PHYSBO's Thompson sampling with random features, a draw for each candidate; the first batch is random.
+
+    Its own rule for several candidates at once fits 20 models for each of them: minutes for a batch of 15 of 15,625.
+    """
 
     package = "physbo"
 
@@ -52,11 +55,14 @@ class Physbo:
         new = len(chosen) - len(self._policy.history.chosen_actions[: self._policy.history.total_num_search])
         if new:
             self._policy.write(chosen[-new:], y[-new:])
-        found = self._policy.bayes_search(
-            max_num_probes=1, num_search_each_probe=count, simulator=None, score="TS", interval=0,
-            num_rand_basis=FEATURES,
-        )  # fmt: skip
-        return [int(i) for i in found]
+        found = [
+            self._policy.bayes_search(
+                max_num_probes=1, simulator=None, score="TS", interval=-1 if number else 0,  # learns once
+                num_rand_basis=FEATURES, is_disp=False,
+            )
+            for number in range(count)
+        ]  # fmt: skip
+        return [int(each[0]) for each in found]
 
 
 CHOOSERS = {"forest": Forest, "PHYSBO": Physbo}

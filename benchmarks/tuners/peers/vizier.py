@@ -9,6 +9,8 @@ from typing import Any
 from benchmarks.tuners.intervals import Parameters, Setting
 from benchmarks.tuners.peers.base import Remembering, interval_of, setting_of
 
+PROGRAMS = 10  # questions after which compiled programs leave memory; those of a hundred are more than Linux can map
+
 
 class Vizier(Remembering):
     """`VizierGPUCBPEBandit` with its defaults, which is what its service takes, one suggestion at a time."""
@@ -52,7 +54,11 @@ class Vizier(Remembering):
             root.add_float_param(name, low, high, scale_type=scale)
 
     def ask(self) -> Setting:
+        import jax
+
         self.number += 1
+        if self.number % PROGRAMS == 0:
+            jax.clear_caches()
         self.asked = self.designer.suggest(1)[0].to_trial(self.number)
         return setting_of(self.parameters, {name: each.value for name, each in self.asked.parameters.items()})
 
