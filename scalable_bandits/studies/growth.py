@@ -27,11 +27,11 @@ from scalable_bandits.specification import differences
 
 LISTS = ("cases", "policies")  # name, values and folder by label, in the order in which a dataset shows them
 TABLES = "specification"  # study file
-BUILD, SPACES = "build", "spaces"  # of a study that was made in Python: name of its function, spaces by case and policy
+BUILD = "build"  # name of the function of a study that was made in Python
 AXES = "axes"  # table of a study file
 KEEP = "keep"  # which rounds are kept, if not all are
 # Keys that may differ.
-FREE = ("version", "python", "data", "title", "source", "replicates", HORIZON, HORIZONS, ABSENT, BUILD, SPACES)
+FREE = ("version", "python", "data", "title", "source", "replicates", HORIZON, HORIZONS, ABSENT, BUILD, "spaces")
 TABLE_OF = {"cases": "environments", "policies": "policies"}  # tables of a study file by list
 
 
@@ -110,10 +110,6 @@ def disagreements(stored: Mapping[str, Any], given: Mapping[str, Any]) -> list[s
         for label in (label for label in new if label in old and old[label] != new[label]):
             words = (" and ".join(map(_axis_words, axes)) or "no axis" for axes in (old[label], new[label]))
             lines.append("{}: stored with {}, given with {}".format(label, *words))
-    for case, spaces in stored.get(SPACES, {}).items():
-        ours = given.get(SPACES, {}).get(case, {})
-        both = {name: space for name, space in spaces.items() if name in ours}
-        lines += differences(both, {name: ours[name] for name in both}, f"spaces of {case}")
     return lines
 
 
@@ -151,13 +147,10 @@ def grown(
     for name in LISTS:
         known = {one.label: one for record in reversed(both) for one in variants(record, name)}
         found[name], taken = {}, {one.folder for one in known.values()}
-        for label in sorted(known, key=_place_in(order[name])):
+        for label in sorted(known, key=place_in(order[name])):
             folder = known[label].folder or _new_folder(label, taken)
             found[name][label] = known[label]._replace(folder=folder)[1:]
             taken.add(folder)
-    if SPACES in found:
-        every = {case: None for record in both for case in record.get(SPACES, {})}
-        found[SPACES] = {case: {k: v for each in both for k, v in each[SPACES].get(case, {}).items()} for case in every}
     if stored is not None and TABLES in stored and TABLES in given:
         shown = {name: [one.name for one in variants(found, name)] for name in LISTS}
         found[TABLES] = _all_tables(stored[TABLES], given[TABLES], shown)
@@ -203,20 +196,20 @@ def _all_tables(
         one, other = stored.get(key), given.get(key)
         if isinstance(one, Mapping) and isinstance(other, Mapping):
             tables = {**one, **other}
-            found[key] = {label: tables[label] for label in sorted(tables, key=_place_in(shown[name]))}
+            found[key] = {label: tables[label] for label in sorted(tables, key=place_in(shown[name]))}
     axes = [tables.get(AXES, {}) for tables in (given, stored)]
     if any(axes):
         found[AXES] = {name: all_values(*(each.get(name, []) for each in axes)) for name in {**axes[0], **axes[1]}}
     for key in LISTS:  # lists in a study file that names a builder; a missing list means all of the builder's
         one, other = stored.get(key), given.get(key)
         if isinstance(one, list) and isinstance(other, list):
-            found[key] = sorted({*one, *other}, key=_place_in(shown[key]))
+            found[key] = sorted({*one, *other}, key=place_in(shown[key]))
         elif isinstance(found.get(key), list):
             found.pop(key)
     return found
 
 
-def _place_in(order: Iterable[str]) -> Any:
+def place_in(order: Iterable[str]) -> Any:
     """Return the function that sorts labels by an order, unknown ones last."""
     places = {label: i for i, label in reversed(list(enumerate(order)))}
     return lambda label: places.get(label, math.inf)

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import attrs
 
 from scalable_bandits import checks
+from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.runs.thinning import Keep, default
-from scalable_bandits.spaces import Space
 from scalable_bandits.specification import differences, nearest, specify
 from scalable_bandits.studies import growth
 from scalable_bandits.studies.growth import HORIZON, Value, Variant
@@ -137,8 +137,8 @@ class Layout:
         Whether the study has a list of horizons.
     absent
         Label of the case and name of the policy, of each pair that is not played since the problem lacks the policy.
-    spaces
-        Space of each policy by its name, by the label of the case.
+    priors
+        Names of the policies' priors, in the order of the policies.
     """
 
     cases: tuple[Variant, ...]
@@ -148,7 +148,7 @@ class Layout:
     horizons: tuple[int, ...]
     several: bool
     absent: frozenset[tuple[str, str]]
-    spaces: Mapping[str, Mapping[str, Space]]
+    priors: Sequence[str]
 
     @property
     def record(self) -> dict[str, Any]:
@@ -231,18 +231,21 @@ def lay_out(
             if axis != HORIZON:
                 checks.refuse(f"axes.{axis}", list(values), "an axis on which an environment or a policy depends")
     known = {"cases": list(_at_all_values(cases, axes, lambda case, axis: case in moved[axis][0]))}
-    wanted, spaces = choice.of("cases", known["cases"]), {}
+    wanted, made = choice.of("cases", known["cases"]), {}
     for one in reversed(wanted):  # the first last: it is played first, and is still there then
-        spaces[one.label] = {name: policy.space for name, policy in made_at(one.name, one.values).policies.items()}
-    names = _named(labels, reversed(spaces.values()))
+        made[one.label] = made_at(one.name, one.values).policies
+    names = _named(labels, reversed(made.values()))
 
     def depends(name: str, axis: str) -> bool:
         return name in moved[axis][1] or (axis == HORIZON and bool(moved[axis][0]))
 
     known["policies"] = list(_at_all_values(names, every, depends))
     order = {name: [one.label for one in found] for name, found in known.items()}
-    absent = frozenset((case, name) for case, made in spaces.items() for name in names if name not in made)
-    return Layout(wanted, choice.of("policies", known["policies"]), order, axes, horizons, several, absent, spaces)
+    absent = frozenset((case, name) for case, its in made.items() for name in names if name not in its)
+    learning = [its[name] for name in names for its in reversed(made.values()) if name in its]
+    priors = [prior.name for one in learning if isinstance(one, UnknownPriorPolicy) for prior in one.priors]
+    chosen = choice.of("policies", known["policies"])
+    return Layout(wanted, chosen, order, axes, horizons, several, absent, list(dict.fromkeys(priors)))
 
 
 def _dependent(one: Mapping[str, _Described], other: Mapping[str, _Described]) -> tuple[set[str], set[str]]:

@@ -78,13 +78,16 @@ class StudyIncomplete(RuntimeError):
         Result of the study, NaN where a run failed.
     """
 
-    def __init__(self, name: str, failed: dict[str, str], result: xarray.Dataset, stored: bool):
-        alike: dict[str, list[str]] = {}
+    def __init__(self, name: str, failed: dict[str, str], total: int, result: xarray.Dataset, stored: bool):
+        alike: dict[str, list[str]] = {}  # by the error, which is the last line: paths in the traceback may differ
         for run, trace in failed.items():
-            alike.setdefault(trace.rstrip(), []).append(run)
-        listed = "".join("\n\n" + "".join(f"{run}:\n" for run in runs) + trace for trace, runs in alike.items())
+            alike.setdefault(trace.rstrip().rpartition("\n")[2], []).append(run)
+        listed = "".join(
+            "\n\n" + "".join(f"{run}:\n" for run in runs) + failed[runs[0]].rstrip() for runs in alike.values()
+        )
+        others = ", all others are complete" if len(failed) < total else ""
         hint = "; the same call plays the failed runs again" if stored else ""
-        super().__init__(f"study {name}: {len(failed)} runs failed, all others are complete{hint}: {listed.lstrip()}")
+        super().__init__(f"study {name}: {len(failed)} runs failed{others}{hint}: {listed.lstrip()}")
         self.failed, self.result = failed, result
 
 

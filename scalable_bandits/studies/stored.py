@@ -86,6 +86,7 @@ class StudyResults:
         self.arrays |= {UNIFORM: self._empty(UNIFORM, 2), SECONDS: self._empty(SECONDS, 3)}
         self.plays: dict[str, NDArray[Any]] = {}
         self.damage, self._id = "", ""
+        self._priors: tuple[str, ...] = ()  # in the order of a dataset
         self._written = self._write_seconds = 0.0  # time of the last write of the notes, and its duration
         if place is None:
             return
@@ -103,7 +104,7 @@ class StudyResults:
     def take_up(
         cls, record: Mapping[str, Any], order: Mapping[str, Iterable[str]], place: str | Path | None
     ) -> StudyResults:
-        """Make the group of a study, or continue with an existing one, which may grow.
+        """Return the results of a new study, or of an existing one, which may grow; `write` makes or changes the group.
 
         Parameters
         ----------
@@ -111,7 +112,7 @@ class StudyResults:
             Description of the study. It may have other cases and policies than the stored one, more replicates, and a
             longer horizon.
         order
-            Order in which the dataset has cases and policies.
+            Order in which the dataset has cases, policies and priors.
         place
             Folder or URL; None: in memory.
 
@@ -126,15 +127,18 @@ class StudyResults:
         """
         found = None if place is None else cls.find(place)
         stored = None if found is None else growth.by_horizon(found, record)
-        lines = [] if stored is None else growth.disagreements(stored, record)
-        if lines:
-            listed = "\n  ".join(lines)
-            hint = "it has another study: name another store for this one. Differences:"
-            raise SpecificationDiffers(f"store {place}: {hint}\n  {listed}")
+        if stored is not None:
+            refuse_another(place, growth.disagreements(stored, record))
         study = cls(growth.grown(stored, record, order), place)
-        study._id = study._id or uuid.uuid4().hex[:16]
-        study.write()
+        study._id, study._priors = study._id or uuid.uuid4().hex[:16], tuple(order["priors"])
         return study
+
+    def specification(self, run: RUN) -> dict[str, Any] | None:
+        """Return what made a stored run, as plain data; None if it is not there, or cannot be read."""
+        try:
+            return ObservationStore.open(self.place_of(run)).specification
+        except (StoreError, OSError):
+            return None
 
     def write(self) -> None:
         """Write the groups, the notes and, last, the attributes."""
@@ -202,6 +206,7 @@ class StudyResults:
         for known, numbers in ((self.plays, summary.plays), (self.arrays, summary.costs)):
             for name, number in numbers.items():
                 known.setdefault(name, self._empty(name, 3))[run] = number
+        self.plays = {name: self.plays[name] for name in sorted(self.plays, key=growth.place_in(self._priors))}
         if time.monotonic() - self._written > max(APART, 10.0 * self._write_seconds):
             self.write()
 
@@ -287,6 +292,14 @@ class StudyResults:
             read = functools.partial(_read, places, name, empty, rounds if growth.KEEP in self.record else None)
             series[name] = dask.array.map_blocks(read, chunks=chunks, dtype=kind, meta=np.empty((0,) * 4, kind))
         return series
+
+
+def refuse_another(place: str | Path | None, lines: Sequence[str]) -> None:
+    """Raise SpecificationDiffers if there are differences between the study in a store and one to be played."""
+    if lines:
+        listed = "\n  ".join(lines)
+        hint = "it has another study: name another store for this one. Differences:"
+        raise SpecificationDiffers(f"store {place}: {hint}\n  {listed}")
 
 
 def _read(

@@ -18,12 +18,12 @@ from scalable_bandits.policies import Policy
 from scalable_bandits.randomness import derived_seed
 from scalable_bandits.runs.readable import Text
 from scalable_bandits.runs.thinning import Keep, checked
-from scalable_bandits.specification import nearest, specify
+from scalable_bandits.specification import differences, nearest, specify
 from scalable_bandits.studies import files, layout
-from scalable_bandits.studies.growth import AXES, HORIZON, KEEP, LISTS, SPACES, TABLES, Value
+from scalable_bandits.studies.growth import AXES, HORIZON, KEEP, LISTS, TABLES, Value, runs_of
 from scalable_bandits.studies.layout import checked_axes, checked_horizons
 from scalable_bandits.studies.runs import Player, Problem, Replicate, RunTask, StudyIncomplete, play_all
-from scalable_bandits.studies.stored import StudyResults, study_record
+from scalable_bandits.studies.stored import StudyResults, refuse_another, study_record
 from scalable_bandits.studies.summary import Comparison, sentences
 
 if TYPE_CHECKING:
@@ -313,15 +313,16 @@ class Study:
         }  # fmt: skip
         if stored is not None and stored[HORIZON] < record[HORIZON]:
             layout.check_longer(problem_at, stored, record, chosen.axes, str(store))
-        if store is not None and self.specification is None:  # of a study file, the tables are compared
-            record[SPACES] = specify(chosen.spaces)[0]
-        results = StudyResults.take_up(record, chosen.order, store)
+        results = StudyResults.take_up(record, {**chosen.order, "priors": chosen.priors}, store)
         every = self._tasks(results, chosen, count, seed, data)
+        if stored is not None:
+            _check_stored(results, every, play)
+        results.write()
         tasks = [task for task in every if results.lacks(task.run, task.replicate.horizon)]
         failed = play_all(self.name, play, tasks, len(every), results, on, progress)
         found = results.dataset()
         if failed:
-            raise StudyIncomplete(self.name, failed, found, store is not None)
+            raise StudyIncomplete(self.name, failed, len(every), found, store is not None)
         return found
 
     def _tasks(
@@ -432,6 +433,24 @@ class Study:
             "timed": self.timed, **({} if self.family is None else {"family": self.family}),
             **made,
         }  # fmt: skip
+
+
+def _check_stored(results: StudyResults, tasks: Sequence[RunTask], play: Player) -> None:
+    """Refuse to go on if the first stored run of a policy in a case was made by something else than it would be now."""
+    known, rounds, replicate = set(), runs_of(results.record), None
+    lines: list[str] = []
+    for task in tasks:
+        found = None if task.run[:2] in known else results.specification(task.run)
+        if found is None:
+            continue
+        known.add(task.run[:2])
+        if replicate != task.replicate._replace(horizon=rounds[task.run]):
+            replicate = task.replicate._replace(horizon=rounds[task.run])
+            problem = play.problem(replicate)
+        made, _ = specify({"environment": problem.environment, "policy": problem.policies[task.policy]})
+        for part, name in (("environment", "environment"), ("policy", task.policy)):
+            lines += differences(found.get(part), made[part], f"{task.labels[0]}, {name}")
+    refuse_another(results.place, list(dict.fromkeys(lines)))
 
 
 def _default(given: Any, default: Any) -> Any:

@@ -91,6 +91,7 @@ def test_a_table_of_evaluations(found: sb.TuningResult, tmp_path: Path, suffix: 
         assert (row["state"], row["worker"]) == (ticket.state, ticket.where)
         assert pd.Timestamp(row["changed"]).timestamp() == pytest.approx(ticket.changed, abs=1e-3)
 
+
 @pytest.mark.parametrize("constraints", [None, {"cost": sb.AtMost(1.0)}])
 def test_a_table_of_several_outputs(tmp_path: Path, constraints: Any) -> None:
     """Its columns are those of `found.table()`, of each objective one."""
@@ -105,7 +106,6 @@ def test_a_table_of_several_outputs(tmp_path: Path, constraints: Any) -> None:
     columns = ["x", "loss", "speed", *(["cost", "feasible"] if constraints else []), "error"]
     expected = result.table()[columns].reset_index(drop=True)
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "run.csv", keep_default_na=False)[columns], expected)
-
 
 
 def test_a_table_is_there_whole_or_not_at_all(found: sb.TuningResult, tmp_path: Path) -> None:

@@ -394,5 +394,5 @@ def test_notes_of_a_study_without_a_finished_run(tmp_path):
     """They are there, though every number is missing: a study that was interrupted so early is not damaged."""
     names = {name: (name, {}, name) for name in ("one", "two")}
     record = {"cases": names, "policies": names, "replicates": 3, "horizon": 12, "absent": []}
-    StudyResults.take_up(record, {"cases": names, "policies": names}, tmp_path / "study")
+    StudyResults.take_up(record, {"cases": names, "policies": names, "priors": []}, tmp_path / "study").write()
     assert not StudyResults(record, tmp_path / "study").damage

@@ -86,8 +86,10 @@ class TestSameNumbers:
         with pytest.raises(StoreError, match=rf"^store: worker .* has no folder {tmp_path}/study; allowed: a folder"):
             player(study.replicate("a", 0, 12), "random", str(tmp_path / "study" / "a" / "random" / "0000"))
         assert not (tmp_path / "study").exists()
-        failed = StudyIncomplete("toy", {"one": "trace\n", "two": "other\n", "three": "trace\n"}, None, True)
+        failed = StudyIncomplete("toy", {"one": "trace\n", "two": "other\n", "three": "trace\n"}, 4, None, True)
         assert str(failed).endswith("plays the failed runs again: one:\nthree:\ntrace\n\ntwo:\nother")
+        every = StudyIncomplete("toy", {"one": "in a\nno 1\n", "two": "in b\nno 1\n"}, 2, None, False)
+        assert str(every) == "study toy: 2 runs failed: one:\ntwo:\nin a\nno 1"
 
     @pytest.mark.slow
     def test_a_lazy_dataset(self, tmp_path):

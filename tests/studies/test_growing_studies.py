@@ -217,9 +217,49 @@ def build_more(replicate: Replicate) -> Problem:
 def test_spaces_of_a_study_made_in_python_stay(tmp_path: Path) -> None:
     """Also where nothing is left to play, and no run would be opened."""
     Study("mine", ("one",), build, 10, 1).run(store=tmp_path / "runs", policies=["random"])
-    refusal = r"(?s)another study.* Differences:.*spaces of one.random.count: stored 6, given 7"
+    refusal = r"(?s)another study.* Differences:.*one, random.space.count: stored 6, given 7"
     with pytest.raises(SpecificationDiffers, match=refusal):
         Study("mine", ("one",), build_more, 10, 1).run(store=tmp_path / "runs")
+
+
+def valley(x: Any) -> float:
+    return float((x[0] - 0.3) ** 2)
+
+
+def peak(x: Any) -> float:
+    return -valley(x)
+
+
+@pytest.mark.parametrize("changes", [{}, {"replicates": 4}, {"horizon": 20}, {"policies": ["random"]}])
+def test_a_refused_function_changes_nothing(changes: dict[str, Any], tmp_path: Path) -> None:
+    """Results of two functions are not mixed, and those that are there stay."""
+    environment = {"type": "FunctionEnvironment", "space": LINE, "noise": {"type": "GaussianNoise", "scale": 0.1}}
+    given = {"name": "mine", "horizon": 10, "replicates": 2, "environments": {"one": environment}}
+    tables = {"policies": {"random": {"type": "RandomSearch"}, "UCB1": {"type": "UCB1"}}}
+
+    def made(function: Callable[[Any], float], part: str | None = None) -> Study:
+        names = {"policies": {part: tables["policies"][part]}} if part else tables
+        return Study.from_dict({**given, **names}, function=function)
+
+    before = made(peak, "random").run(store=tmp_path / "runs").load()
+    with pytest.raises(SpecificationDiffers, match=r"(?s)one, environment.function.function: stored .*peak.*valley"):
+        made(valley).run(store=tmp_path / "runs", **changes)
+    xarray.testing.assert_identical(made(peak, "random").run(store=tmp_path / "runs").load(), before)
+
+
+def test_priors_are_in_the_order_of_the_policies(tmp_path: Path) -> None:
+    def prior(name: str, lengthscale: float) -> dict[str, Any]:
+        return {"type": "Prior", "name": name, "kernel": {"type": "RBF", "lengthscale": lengthscale}}
+
+    policies = {
+        "first": {"type": "PEGPUCB", "priors": [prior("b", 0.2), prior("a", 0.1)]},
+        "second": {"type": "MLEGPUCB", "priors": [prior("d", 0.2), prior("c", 0.1)]},
+    }
+    made = study(policies=policies, environments={"smooth": FILE["environments"]["smooth"]}, replicates=1)
+    made.run(store=tmp_path / "runs", policies=["second"])
+    found, whole = made.run(store=tmp_path / "runs"), made.run()
+    assert whole["prior"].values.tolist() == ["b", "a", "d", "c"]
+    xarray.testing.assert_identical(found["plays"].load(), whole["plays"])
 
 
 def test_a_family_has_the_same_functions() -> None:
