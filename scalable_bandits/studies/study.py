@@ -302,8 +302,14 @@ class Study:
         keep = layout.keep_of("all" if from_all else self.keep, horizons[-1], stored)
         play = Player(self.build, self.series, keep, horizons, self.timed, self.name)
 
+        made: dict[Replicate, Any] = {}  # specifications of problems, with which what is stored is compared
+
         def problem_at(case: str, rounds: int, values: Mapping[str, Value]) -> Problem:
-            return play.problem(self.replicate(case, 0, rounds, seed, data, values))
+            replicate = self.replicate(case, 0, rounds, seed, data, values)
+            problem = play.problem(replicate)
+            if stored is not None:
+                made[replicate], _ = specify(problem._asdict())
+            return problem
 
         choice = layout.LayoutChoice(cases, policies, axes or {})
         chosen = layout.lay_out(problem_at, self.cases, self.labels, self.axes, horizon, choice)
@@ -316,7 +322,7 @@ class Study:
         results = StudyResults.take_up(record, {**chosen.order, "priors": chosen.priors}, store)
         every = self._tasks(results, chosen, count, seed, data)
         if stored is not None:
-            _check_stored(results, every, play)
+            _check_stored(results, every, lambda each: made.get(each) or specify(play.problem(each)._asdict())[0])
         results.write()
         tasks = [task for task in every if results.lacks(task.run, task.replicate.horizon)]
         failed = play_all(self.name, play, tasks, len(every), results, on, progress)
@@ -435,10 +441,9 @@ class Study:
         }  # fmt: skip
 
 
-def _check_stored(results: StudyResults, tasks: Sequence[RunTask], play: Player) -> None:
+def _check_stored(results: StudyResults, tasks: Sequence[RunTask], specified: Callable[[Replicate], Any]) -> None:
     """Refuse to go on if the first stored run of a policy in a case was made by something else than it would be now."""
-    known, rounds, replicate = set(), runs_of(results.record), None
-    lines: list[str] = []
+    known, rounds, replicate, lines = set(), runs_of(results.record), None, list[str]()
     for task in tasks:
         found = None if task.run[:2] in known else results.specification(task.run)
         if found is None:
@@ -446,10 +451,9 @@ def _check_stored(results: StudyResults, tasks: Sequence[RunTask], play: Player)
         known.add(task.run[:2])
         if replicate != task.replicate._replace(horizon=rounds[task.run]):
             replicate = task.replicate._replace(horizon=rounds[task.run])
-            problem = play.problem(replicate)
-        made, _ = specify({"environment": problem.environment, "policy": problem.policies[task.policy]})
-        for part, name in (("environment", "environment"), ("policy", task.policy)):
-            lines += differences(found.get(part), made[part], f"{task.labels[0]}, {name}")
+            made = specified(replicate)
+        lines += differences(found.get("environment"), made["environment"], f"{task.labels[0]}, environment")
+        lines += differences(found.get("policy"), made["policies"][task.policy], f"{task.labels[0]}, {task.policy}")
     refuse_another(results.place, list(dict.fromkeys(lines)))
 
 

@@ -283,7 +283,7 @@ def test_times_and_coverage_are_drawn():
     np.testing.assert_allclose(line.get_ydata(), [2.0, 1.0])  # ms
     found = sb.analysis.Coverage(np.array([1, 10]), np.array([1.0, 0.9]), np.array([0.8, 0.7]))
     ax = plots.coverage({"one": found, "two": found}, Figure().subplots())
-    with pytest.raises(ValueError, match="allowed: a Coverage, or several by their labels$"):
+    with pytest.raises(ValueError, match=r"allowed: a Coverage, or several by their labels$"):
         plots.coverage({"one": 1})
     drawn = [line.get_ydata() for line in ax.lines if len(line.get_xdata()) == 2 and line.get_xdata()[1] == 10]
     np.testing.assert_allclose(drawn, [[1.0, 0.9], [0.8, 0.7]] * 2)
