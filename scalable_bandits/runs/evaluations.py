@@ -422,12 +422,15 @@ class Evaluating:
 
     def _end_batch(self) -> list[Ticket]:
         """Tell the policy the values of a batch, in the order of asking; return their tickets as they are then."""
-        tickets = [ticket for _, ticket in sorted(self._evaluations.open.items()) if ticket.state == "measured"]
-        if tickets:
-            domain, policy = self._policy.domain, self._policy
-            x = policy.space.gather(domain.values([ticket.candidate for ticket in tickets]))
-            policy.tell(x, np.array([ticket.y for ticket in tickets], dtype=np.float64))
+        if tickets := self._measured:
+            points = self._policy.domain.points([ticket.candidate for ticket in tickets])  # labels may be equal
+            self._policy.tell(points, np.array([ticket.y for ticket in tickets], dtype=np.float64))
         return [self._evaluations.tickets[ticket.number] for ticket in tickets]
+
+    @property
+    def _measured(self) -> list[Ticket]:
+        """Tickets of a batch that are measured and not told, in the order of asking."""
+        return [ticket for _, ticket in sorted(self._evaluations.open.items()) if ticket.state == "measured"]
 
     def _may_begin(self) -> bool:
         return not self.stopped and time.monotonic() < self._deadline
@@ -477,7 +480,7 @@ class Evaluating:
         try:
             y = parse_value(event.value, self._policy.outputs)
         except ValueError as error:
-            if isinstance(error, NotANumber) and not self.ended:  # not a failure, but a mistake in the function
+            if isinstance(error, NotANumber) and not (self.ended or self._measured):  # a mistake in the function
                 raise
             return self._fail(ticket, event._replace(error=str(error), trace=f"{error}\n"), seconds)
         if self._plan.batch is not None:
@@ -503,7 +506,8 @@ class Evaluating:
         with self._evaluations.ending(ticket.number, **fields):
             self._policy.tell_failure(x, event.trace.strip()[-TRACE_CHARACTERS:] or event.error)
         del self._in_flight[event.key]
-        if not self._policy.rounds and self._policy.failures - self._failures_before >= MOST_FIRST_FAILURES:
+        failures = self._policy.failures - self._failures_before
+        if failures >= MOST_FIRST_FAILURES and not (self._policy.rounds or self._measured):
             text = f"function: the first {MOST_FIRST_FAILURES} evaluations failed; the last one, at {x}"
             raise RuntimeError(f"{text}:\n{self.trace}")
         return self._evaluations.tickets[ticket.number]

@@ -458,7 +458,13 @@ class Pool(Space):
         labels = self._labels
         if new := sorted(set(numbers.tolist()) - labels.keys()):
             labels.update(zip(new, self._candidates.labels(np.array(new)), strict=True))
-            self._numbers.update((labels[number], number) for number in new)
+            for number in new:
+                known, self._numbers[labels[number]] = self._numbers.get(labels[number], number), number
+                if known != number:
+                    checks.warn(
+                        f"pool: candidates {known} and {number} have one label, {labels[number]!r}; what is told by it "
+                        f"counts for {number}; numbers are told, too"
+                    )
         return [labels[number] for number in numbers.tolist()]
 
     def gather(self, values: list[Any]) -> Any:

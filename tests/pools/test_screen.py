@@ -177,3 +177,32 @@ def test_the_command_screens_a_pool_with_a_program(tmp_path, monkeypatch):
     assert [failure["ticket"] for failure in found["failed"]] != []
     again = command("resume", "run.zarr", "--command", "./assay {candidate}", "--json")
     assert again.exit_code == 0
+
+
+def test_equal_labels_in_one_batch(tmp_path):
+    """Each candidate is told its own value; which of them a label means is warned of."""
+    rows = {"numbers": np.array([[0.0], [10.0], [20.0]]), "labels": ["A", "A", "B"]}
+    pool = sb.Pool.write(tmp_path / "pool", [rows], progress=False)
+    values = iter([1.0, 2.0, 3.0])
+    with pytest.warns(UserWarning, match="candidates 0 and 1 have one label, 'A'"):
+        found = sb.screen(lambda label: next(values), pool, 3, batch=3, progress=False)
+    model = found.policy.model
+    assert sorted(found.policy.domain.points(model.numbers)[:, 0].tolist()) == [0.0, 1.0, 2.0]
+    assert sorted(found.y) == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("error", [RuntimeError("spilt"), None])
+def test_failures_among_values_of_the_first_batch(error, tmp_path):
+    """They do not end the run, however many they are; nor does a result that is no number."""
+    pool = sb.Pool.write(tmp_path / "pool", np.random.default_rng(3).random((200, 2)), progress=False)
+
+    def measure(number, calls=[]):  # noqa: B006
+        calls.append(number)
+        if len(calls) % 4:
+            return float(number % 17)
+        if error is not None:
+            raise error
+        return None
+
+    found = sb.screen(measure, pool, 60, batch=50, progress=False)
+    assert (len(found), len(found.failed)) == (45, 15)
