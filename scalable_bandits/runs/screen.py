@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from scalable_bandits import checks
 from scalable_bandits.policies import GPUCB, Policy
-from scalable_bandits.posteriors.placement import threads_of
 from scalable_bandits.runs.evaluations import EvaluationPlan
 from scalable_bandits.runs.maximize import Tuning
 from scalable_bandits.runs.result import TuningResult
@@ -84,38 +83,24 @@ def screen(
         checks.refuse("pool_or_policy", pool_or_policy, "a pool, such as Pool('candidates.zarr'), or a policy on one")
     plan = EvaluationPlan(budget, parallel, retries, seconds, timeout, checks.integer("batch", batch, 1))
     flag = checks.flag("minimize", minimize)
-    with _connected(on) as executor:
+    with ExitStack() as stack:
         if isinstance(pool_or_policy, Policy):
             if seed != 0:
                 checks.refuse("seed", seed, "0 with a policy, which has its own")
             policy = pool_or_policy
         else:
-            scoring = executor if executor is on else _address(executor)  # the client ends before the policy
             once = attrs.evolve(pool_or_policy, repeats=bool(pool_or_policy.repeats))
-            policy = GPUCB(once, seed=checks.integer("seed", seed, 0), minimize=flag, on=scoring)
+            policy = GPUCB(once, seed=checks.integer("seed", seed, 0), minimize=flag, on=on)
+            stack.enter_context(policy)  # a cluster that is started for the run ends with it
         if not policy.space.scanned:
             checks.refuse("pool_or_policy", pool_or_policy, "a policy on a pool; minimize and maximize play others")
         if plan.budget > (size := policy.space.size or 0) and not policy._may_repeat:
             checks.refuse(
                 "budget", plan.budget, f"at most {size}, the number of candidates, each of which is measured once"
             )
+        shared = policy is not pool_or_policy and policy._executor.remote  # one client for chunks and evaluations
+        executor = policy._executor.client if shared else on  # type: ignore[attr-defined]
         return Tuning(
             minimize=flag, function=function, policy=policy, plan=plan, on=executor, named_on=on, progress=progress,
             callbacks=callbacks, stop=stop, context=context,
         ).play(store, durability)  # fmt: skip
-
-
-def _connected(on: Any) -> Any:
-    """Return a context of the executor: one client of a cluster, which chunks and evaluations share."""
-    if on is None or threads_of(on) is not None:
-        return nullcontext(on)
-    from scalable_bandits.execution import connect
-
-    return connect(on)
-
-
-def _address(client: Any) -> Any:
-    """Return the address of a client's scheduler, with what an encrypted one needs."""
-    from scalable_bandits.execution.shard_pool import ClusterExecutor
-
-    return ClusterExecutor(client).portable
