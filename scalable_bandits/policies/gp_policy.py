@@ -439,8 +439,8 @@ class GaussianProcessPolicy(Policy):
             return self._random_candidate(np.flatnonzero(~free)), None
         asked = len(pending) + self.rounds + len(self._pending.excluded)
         first = None if self.space.scanned else first_point(self.domain, asked, free, self.seed, self._fixed)
-        if first is None and len(settled := self.model.settled(pending)):
-            others = self.domain.without(settled, allowed)  # None on a whole box, whose search leaves them out
+        if first is None and not self.domain.by_visit and len(settled := self.model.settled(pending)):
+            others = self.domain.without(settled, allowed)
             allowed = others if others is not None and others.any() else allowed
         return first, allowed
 

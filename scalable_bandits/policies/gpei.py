@@ -135,7 +135,12 @@ class GPEI(GaussianProcessPolicy):
         x, y = self._history()
         pending, failed = self._pending.asked, self._pending.excluded
         found = self._region.propose(x, y, self.domain.coordinates(pending), self.domain.coordinates(failed))
-        return self.space.decode(found[None])[0] if isinstance(self.space, SearchSpace) and found is not None else found
+        if found is None or not isinstance(self.space, SearchSpace):
+            return found
+        same = np.flatnonzero((x == found).all(axis=1))
+        if len(same):  # once more: decoded, it might be another one in the last digit
+            return self.domain.points([self.model.numbers[same[0]]])[0]  # type: ignore[attr-defined]
+        return self.space.decode(found[None])[0]
 
     def _hopeful(self) -> Floats:
         """Return the likeliest to succeed of some random points (d,), which are less at edges than the best one."""
@@ -156,7 +161,8 @@ class GPEI(GaussianProcessPolicy):
             model, (x, ys) = self.model, self._history()
             assert isinstance(model, LearnedModel)
             x = np.concatenate([x, self.domain.coordinates([candidate])])
-            shown = self._region.observe(x, np.append(ys, y), asked)
+            failed = self.domain.coordinates(self._pending.excluded)
+            shown = self._region.observe(x, np.append(ys, y), asked, failed)
             model.add(candidate, y, noise_variance)
             model.show(shown)
         self._largest = max(self._largest, y)

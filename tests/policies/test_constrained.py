@@ -282,6 +282,21 @@ def test_noise_makes_it_careful():
     assert policy._limited.models[0].noise > 1e-4  # so that the posterior decides
 
 
+def test_one_precise_value_makes_others_no_more_precise():
+    """Noise that is given decides by the largest whether values are exact, wherever it comes in the order."""
+    rng, found = np.random.default_rng(0), []
+    xs = rng.random((12, 1))
+    ys = [{"f": float(x[0]) + rng.standard_normal(), "c": 0.0} for x in xs]
+    for last in (1e-6, 1.0):
+        given = {"constraints": {"c": sb.AtMost(10.0)}, "objective": "f", "noise": 1.0, "minimize": True}
+        policy = sb.ConstrainedGPEI(sb.Box([[0, 1]]), **given)
+        policy.tell(xs, ys)
+        policy.tell([[0.9]], [{"f": 0.9, "c": 0.0}], noise=last)
+        found.append(policy.best())
+        assert policy.model.noise == pytest.approx(1.0 / policy.model.transform.scale**2)
+    assert all(best.mean > min(y["f"] for y in ys) + 0.5 for best in found)
+
+
 def test_feasibility_at_other_points():
     policy, _ = played(20)
     found = policy.feasibility([[0.1, 0.3], [1.0, 2.0]])

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -41,6 +42,17 @@ def test_transform(ys, seed):
     weights = np.random.default_rng(seed).uniform(0.1, 1.0, len(ys)) if seed else np.ones(len(ys))
     found = half_ranked(np.array(ys), weights)(np.array(ys))
     np.testing.assert_allclose(found, naive.half_ranked(ys, weights.tolist()), atol=1e-6)
+
+
+@pytest.mark.parametrize("others", [[], [-1.0, -2.0]])
+def test_differences_that_vanish(others):
+    """Where squares of differences of the better half vanish, values are standardised, as if they were equal."""
+    ys = np.array([1e-155 * i for i in range(6)] + others)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found, expected = half_ranked(ys, np.ones(len(ys))), standardized(ys)
+    np.testing.assert_array_equal(found(ys), expected(ys))
+    assert found.scale == expected.scale
 
 
 @pytest.mark.parametrize("weight", [1.0, 0.3])

@@ -183,7 +183,7 @@ def test_turns(events, exact, pause, random):
         reach = region.radius * share if inside else min(2.0 * region.radius + share, 3.0)
         x.append([x[best][0] + reach])
         y.append(y[best] + gain)
-        found = region.observe(np.array(x), np.array(y), asked)
+        found = region.observe(np.array(x), np.array(y), asked, np.empty((0, len(x[0]))))
         position, distance = len(y) - 1, abs(x[-1][0] - x[best][0])
         if inside and asked and promises:
             expected = {oracle.centre(y)} if oracle.step(y[-1] - y[best], 1.0, distance, y) else set()
@@ -199,6 +199,32 @@ def test_turns(events, exact, pause, random):
         assert region._searches._other == (-1 if oracle.other is None else oracle.other)
         propose = region.propose(np.array(x), np.array(y), np.empty((0, 1)), np.empty((0, 1)))
         assert (propose is not None) == (promises and not oracle.wait)
+
+
+def test_a_region_whose_point_has_failed_becomes_smaller():
+    """Else it would offer that point for ever."""
+    region = TrustRegion(np.array([[0.0, 1.0]]), 0)
+    region._offer = lambda *_: np.zeros(1)
+    x, y = np.linspace(0.1, 1.0, 12)[:, None], np.linspace(1.0, 0.0, 12)
+    assert region.propose(x[:11], y[:11], np.empty((0, 1)), np.zeros((1, 1))) is None
+    region.observe(x, y, True, np.empty((0, 1)))
+    assert (region.radius, region._wait) == (trust_region.RADIUS, 0)  # the point is to be measured
+    region.observe(x, y, True, np.zeros((1, 1)))
+    assert (region.radius, region._wait) == (0.5 * trust_region.RADIUS, 1)
+
+
+def test_the_best_point_is_measured_again_at_exactly_its_setting():
+    """Coordinates of settings that were told may decode to settings that differ in the last digit."""
+    policy = sb.GPEI(sb.SearchSpace({name: sb.Real(1e-5, 1.0, log=True) for name in "abc"}), minimize=True)
+    drawn = -5.0 * np.random.default_rng(0).random((20, 3))
+    told = [{name: float(10.0**u) for name, u in zip("abc", row, strict=True)} for row in drawn]
+    policy.tell(told, [sum(setting.values()) for setting in told])
+    asked = []
+    for i in range(20):
+        policy._region.propose = lambda x, *_, i=i: x[i]
+        asked.append(policy.ask())
+        policy.abandon(asked[-1])
+    assert asked == told
 
 
 def test_one_step_at_a_time():
@@ -254,7 +280,7 @@ def test_a_search_elsewhere_and_back():
             assert np.abs((point - x[region._searches._other]) / SIDES).max() <= region.radius * (1.0 + 1e-9)
         x = np.concatenate([x, point[None]])
         y = np.append(y, hills(point))
-        region.observe(x, y, True)
+        region.observe(x, y, True, np.empty((0, x.shape[1])))
         assert len(y) < 60
     assert len(set(centres)) > 1
     assert region.radius <= 1e-3

@@ -82,7 +82,7 @@ def standardized(y: Floats) -> Transform:
 def half_ranked(y: Floats, weights: Floats) -> Transform:
     """Return the transform of values y (n,), n >= 1, with positive weights (n,).
 
-    If the better half of the values are equal, it is the standardisation.
+    If the better half of the values are equal, as of `standardized`, it is the standardisation.
     """
     from scipy.special import ndtri
 
@@ -94,7 +94,7 @@ def half_ranked(y: Floats, weights: Floats) -> Transform:
     median = float(np.interp(half, above, knots))
     better = knots >= median
     spread = float(np.sqrt(np.average((knots[better] - median) ** 2, weights=shares[better])))  # (1)
-    if not spread > 0.0:
+    if not spread >= LEAST:
         return standardized(y)
     bent = np.where(better, knots, median - spread * np.maximum(ndtri(ranks), 0.0))  # (2)
     center = float(shares @ bent)

@@ -170,8 +170,10 @@ class LearnedModel(Model):
 
     @property
     def noise(self) -> float:
-        """Noise variance of an observation, in squared units of z: learned, or that of the last observation."""
+        """Noise variance of an observation, in squared units of z: learned, or the largest that was given."""
         self._learn()
+        if self.known_noise and self.variances:
+            return max(self.variances) / self._transform.scale**2
         return self._noise
 
     @property
@@ -318,7 +320,8 @@ class LearnedModel(Model):
             self._transform = self._transform_of(count or len(self.shown))
         if fit is not None:
             values = np.exp(fit.logs).tolist()
-            self._noise = self.variances[-1] / self._transform.scale**2 if self.known_noise else values.pop()
+            if not self.known_noise:
+                self._noise = values.pop()
             self._kernel, self._mean = self.prior.kernel.with_hyperparameters(values), fit.mean
         self._built, self._uncertainty = len(self.shown), None
         self.observations = self._gathered(self._modelled(count), count)

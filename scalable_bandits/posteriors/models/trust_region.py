@@ -75,7 +75,7 @@ SPACING = 0.01  # length of the steps, in sides of the space, from which on the 
 SAME = 1e-15  # distance, in sides of the space, at which two points are one
 NOISE = 1e-12  # noise variance of a value, relative to the variance of the values
 WORTH = 1e-3  # least gain that is worth a step elsewhere, relative to how much better the best point is
-LEAST = 1e-11  # least gain that is worth a step, in distances from the upper quartile of the values to the best one
+LEAST = 1e-11  # least gain that is worth a step, in distances from the lower quartile of the values to the best one
 # Variances of the RBF process, of the linear and of the quadratic form, relative to the variance of the values.
 VARIANCES, VARIANCE_RANGE = LogNormal(10.0, 2.0), (1e-9, 1e7)
 QUADRATIC = math.exp(-12.0)  # first variance of the process in a search that begins with almost a quadratic function
@@ -305,7 +305,7 @@ class TrustRegion(Stateful):
         found = np.clip(best + top.x * model.scale, low, high)
         return None if model.gain(found) < self._worth(y) or self._holds_same(x, found) else found
 
-    def observe(self, x: Floats, y: Floats, asked: bool) -> list[int]:
+    def observe(self, x: Floats, y: Floats, asked: bool, failed: Floats) -> list[int]:
         """Adapt to the last observation, and return the positions of those that the model of the whole space gets.
 
         Parameters
@@ -314,6 +314,8 @@ class TrustRegion(Stateful):
             Observations (n, d) and (n,), the new one last.
         asked
             Whether the last point was asked for; if not, it is no step.
+        failed
+            Points (j, d) at which the function failed.
         """
         earlier = len(y) - 1
         if earlier < self.first:
@@ -330,7 +332,7 @@ class TrustRegion(Stateful):
             predicted = self._fitted(x[:-1], y[:-1]).gain(x[-1])
             if predicted >= self._worth(y[:-1]):
                 return self._observe_step(x, y, predicted, distance)
-        self._observe_elsewhere(x, y, asked, distance)
+        self._observe_elsewhere(x, y, asked, failed, distance)
         return [best, earlier]
 
     def _observe_step(self, x: Floats, y: Floats, predicted: float, distance: float) -> list[int]:
@@ -355,7 +357,7 @@ class TrustRegion(Stateful):
             self.radius = min(LARGEST, 2.0 * self.radius)
         return apart
 
-    def _observe_elsewhere(self, x: Floats, y: Floats, asked: bool, distance: float) -> None:
+    def _observe_elsewhere(self, x: Floats, y: Floats, asked: bool, failed: Floats, distance: float) -> None:
         """Adapt to the last observation, which is no step, at a distance from the best point of the search."""
         if y[-1] > y[:-1].max():
             if self._searches.end() or distance > FAR * self.radius:
@@ -363,11 +365,15 @@ class TrustRegion(Stateful):
             self._pause, self._wait = 1, 0
         elif asked and self._wait:
             self._wait -= 1
-        elif asked and self._offer(x[:-1], y[:-1]) is None:  # it was the region's turn
-            again, self._pause = self._pause == PATIENCE, PATIENCE
-            self._pass_turn(x, y)
-            if again and self.exact:
-                self._turn_elsewhere(x, y)
+        elif asked:  # it was the region's turn
+            offer = self._offer(x[:-1], y[:-1])
+            if offer is None:
+                again, self._pause = self._pause == PATIENCE, PATIENCE
+                self._pass_turn(x, y)
+                if again and self.exact:
+                    self._turn_elsewhere(x, y)
+            elif self._holds_same(failed, offer):  # a smaller region has others
+                self._without_gain(x, y)
 
     def failed(self, x: Floats, y: Floats, point: Floats) -> None:
         """Take note that the function failed at a point (d,): in the region it is a step without a gain."""
