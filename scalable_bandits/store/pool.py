@@ -76,7 +76,8 @@ class ZarrCandidates:
 
     def find(self, labels: Iterable[str]) -> dict[str, int]:
         """Look for labels among all; return the number of the first candidate with each that exists."""
-        missing, found = {label.encode(): label for label in labels}, dict[str, int]()
+        # Half of a surrogate pair is in no label that was stored, and is found nowhere.
+        missing, found = {label.encode(errors="surrogatepass"): label for label in labels}, dict[str, int]()
         for start in range(0, self.shape.size, self.shape.chunk):
             if not missing:
                 break

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from numbers import Number
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,9 +48,10 @@ class Piece(NamedTuple):
             widest = max(part.shape[1] for part in parts)
             if name == "labels":
                 parts = [np.pad(part, ((0, 0), (0, widest - part.shape[1]))) for part in parts]
-            elif len({(part.shape[1], part.dtype) for part in parts}) > 1:
-                given = f"rows of {sorted({part.shape[1] for part in parts})} numbers"
-                checks.refuse("rows", f"{given}, {sorted({str(part.dtype) for part in parts})}", "rows of one length")
+            elif len({part.shape[1] for part in parts}) > 1:
+                checks.refuse("rows", f"rows of {sorted({p.shape[1] for p in parts})} numbers", "rows of one length")
+            elif len({part.dtype for part in parts}) > 1:
+                checks.refuse("rows", f"numbers of {sorted({str(p.dtype) for p in parts})}", "numbers of one type")
             found[name] = np.concatenate(parts)
         return Piece(found)
 
@@ -64,7 +66,7 @@ def pieces_of(rows: Any, start: int, packed: bool, label: str | None) -> tuple[I
     if label is not None:
         checks.refuse("label", label, "None, but for .csv and .parquet files")
     if isinstance(rows, np.ndarray):
-        return _of_array(rows, start, packed), len(rows)
+        return _of_array(rows, start, packed)
     if callable(rows):
         return (_checked(piece, packed) for piece in rows(start)), None
     if not isinstance(rows, Iterable) or isinstance(rows, Mapping):
@@ -72,9 +74,10 @@ def pieces_of(rows: Any, start: int, packed: bool, label: str | None) -> tuple[I
     return _skipped((_checked(piece, packed) for piece in rows), start), None
 
 
-def _of_array(rows: NDArray[Any], start: int, packed: bool) -> Iterator[Piece]:
-    for first in range(start, len(rows), READ):
-        yield _checked(rows[first : first + READ], packed)
+def _of_array(rows: NDArray[Any], start: int, packed: bool) -> tuple[Iterator[Piece], int]:
+    if not rows.ndim:
+        checks.refuse("rows", f"shape (), {rows.dtype}", "an array (n, d)")
+    return (_checked(rows[first : first + READ], packed) for first in range(start, len(rows), READ)), len(rows)
 
 
 def _skipped(pieces: Iterable[Piece], start: int) -> Iterator[Piece]:
@@ -111,22 +114,31 @@ def _bits(value: Any) -> NDArray[Any]:
 
 def _numbers(value: Any) -> NDArray[Any]:
     array = np.asarray(value)
-    if array.ndim != 2 or not array.shape[1] or array.dtype.kind not in "iufb":
-        checks.refuse("rows, 'numbers'", f"shape {array.shape}, {array.dtype}", "numbers (k, d)")
+    if array.ndim != 2 or not array.shape[1] or array.dtype.kind not in "iufb" or array.dtype.itemsize > 8:
+        checks.refuse("rows, 'numbers'", f"shape {array.shape}, {array.dtype}", "numbers (k, d) of at most 64 bits")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         checks.refuse("rows, 'numbers'", array[~np.isfinite(array).all(axis=1)][0].tolist(), "finite numbers")
-    return array.astype(np.uint8) if array.dtype.kind == "b" else array
+    own = f"{array.dtype.kind.replace('b', 'u')}{array.dtype.itemsize}"  # in this machine's order of bytes
+    return array.astype(own, copy=False).view(own)  # C's long long stays itself without the view; zarr lacks it
 
 
 def _labels(value: Any) -> NDArray[Any]:
-    texts = [str(text).encode() for text in value]
+    texts = [_label(each) for each in value]
     if not texts:
         return np.empty((0, 1), dtype=np.uint8)
     longest = max(map(len, texts))
-    if longest > LONGEST_LABEL or not all(texts) or any(b"\0" in text for text in texts):
-        wrong = next(text for text in texts if not 0 < len(text) <= LONGEST_LABEL or b"\0" in text)
-        checks.refuse("rows, 'labels'", wrong[:80].decode(), f"texts of 1 to {LONGEST_LABEL} bytes, none of them 0")
     return np.array(texts, dtype=f"S{longest}").view(np.uint8).reshape(len(texts), longest)
+
+
+def _label(given: Any) -> bytes:
+    known = isinstance(given, str) or (isinstance(given, Number) and given == given)  # NaN: a table lacks the label
+    try:
+        text = str(given).encode() if known else b""
+    except UnicodeEncodeError:  # half of a surrogate pair
+        text = b""
+    if not 0 < len(text) <= LONGEST_LABEL or b"\0" in text:
+        checks.refuse("rows, 'labels'", given, f"texts of 1 to {LONGEST_LABEL} bytes in UTF-8, none of them 0")
+    return text
 
 
 # ---- files
@@ -139,7 +151,7 @@ def _of_file(path: Path, start: int, packed: bool, label: str | None) -> tuple[I
         if label is not None:
             checks.refuse("label", label, "None, but for .csv and .parquet files")
         rows = np.load(path, mmap_mode="r")
-        return _of_array(rows, start, packed), len(rows)
+        return _of_array(rows, start, packed)
     if path.suffix not in (".csv", ".parquet"):
         checks.refuse("rows", str(path), "a file that ends in .npy, .csv or .parquet")
     if packed:

@@ -65,7 +65,8 @@ class TestWriting:
     @pytest.mark.parametrize("rows", [
         NUMBERS, lambda start: iter([NUMBERS[start:]]), [NUMBERS[:100], NUMBERS[100:]],
         (row[None] for row in NUMBERS), NUMBERS.astype(np.float32), (NUMBERS * 100).astype(np.int64),
-    ], ids=["array", "function", "list", "generator", "float32", "integers"])  # fmt: skip
+        NUMBERS.astype(">f8"), (NUMBERS * 100).astype(np.longlong),
+    ], ids=["array", "function", "list", "generator", "float32", "integers", "big-endian", "long long"])  # fmt: skip
     def test_rows_of_any_kind(self, rows, tmp_path):
         expected = np.vstack(list(rows(0))) if callable(rows) else NUMBERS if not hasattr(rows, "shape") else rows
         pool = sb.Pool.write(tmp_path / "pool.zarr", rows, chunk=128)
@@ -138,6 +139,12 @@ class TestWriting:
         ([{"numbers": [[1.0]], "labels": [""]}], r"'labels': got ''; allowed: texts of 1 to 4096 bytes"),
         ([{"bits": [[1.0]]}], "uint8, as of numpy.packbits"),
         ([{"numbers": [[1.0]], "smiles": ["C"]}], "got 'smiles'"),
+        *[([{"numbers": [[1.0]], "labels": [label]}], rf"'labels': got {shown}.*allowed: texts of 1 to 4096 bytes")
+          for label, shown in [(None, "None"), (b"C", "b'C'"), (np.nan, "nan"), ("\u00e9" * 2049, "'\u00e9"),
+                               ("a" + "\u00e9" * 2048, "'a\u00e9"), ("\ud800", r"'\\ud800'")]],
+        (np.ones((3, 2), dtype=np.longdouble), r"shape \(3, 2\), float128.*numbers \(k, d\) of at most 64 bits"),
+        ([np.ones((3, 2)), np.ones((3, 2), dtype=int)], r"numbers of \['float64', 'int64'\].*numbers of one type"),
+        (np.array(1.0), r"shape \(\), float64.*an array \(n, d\)"),
         (3, "an array"),
         ("nowhere.csv", "a file that exists"),
     ])  # fmt: skip
@@ -199,7 +206,7 @@ class TestX:
         assert labelled.parse(12)[0].tolist() == [[12.0]]
         assert labelled.parse(np.array([3, 4]))[1] is False
 
-    @pytest.mark.parametrize("x", ["nobody", -1, 300, 1.5, [1, 300], ["C0", "nobody"]])
+    @pytest.mark.parametrize("x", ["nobody", "\ud800", -1, 300, 1.5, [1, 300], ["C0", "nobody"]])
     def test_what_is_no_candidate_is_refused(self, labelled, x):
         with pytest.raises(ValueError, match=r"x: got .*a whole one from 0 to 299, or the label of one"):
             labelled.parse(x)
