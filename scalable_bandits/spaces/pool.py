@@ -230,7 +230,8 @@ class Pool(Space):
         packed
             Whether arrays are bytes of packed bits, fingerprints, not numbers.
         label
-            Column of a .csv or .parquet file that has the labels; all others have numbers.
+            Column of a .csv or .parquet file that has the labels, which stay as they are in the file; all others have
+            numbers.
         chunk
             Number of candidates in a chunk, which is read as a whole. If not given, about 8 MB, at most 65,536.
         total
@@ -241,7 +242,8 @@ class Pool(Space):
         Raises
         ------
         ValueError
-            If rows differ in their lengths, a number is not finite, a label is empty or there are no rows.
+            If rows differ in their lengths or types, a number is not finite, a label is empty or neither a text nor a
+            number, a file cannot be read, or there are no rows.
 
         Notes
         -----

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from numbers import Number
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalable_bandits import checks
+from scalable_bandits.store.errors import one_line
 
 NAMES = ("bits", "numbers", "labels")
 READ = 2**16  # candidates of a file that are read together
@@ -147,39 +149,57 @@ def _label(given: Any) -> bytes:
 def _of_file(path: Path, start: int, packed: bool, label: str | None) -> tuple[Iterator[Piece], int | None]:
     if not path.is_file():
         checks.refuse("rows", str(path), "a file that exists")
+    if path.suffix not in (".npy", ".csv", ".parquet"):
+        checks.refuse("rows", str(path), "a file that ends in .npy, .csv or .parquet")
     if path.suffix == ".npy":
         if label is not None:
             checks.refuse("label", label, "None, but for .csv and .parquet files")
-        rows = np.load(path, mmap_mode="r")
+        with _reading(path):
+            rows = np.lib.format.open_memmap(path, mode="r")
         return _of_array(rows, start, packed)
-    if path.suffix not in (".csv", ".parquet"):
-        checks.refuse("rows", str(path), "a file that ends in .npy, .csv or .parquet")
     if packed:
         checks.refuse("packed", packed, "False for .csv and .parquet files, which have a column for each number")
-    frames = _frames_of_csv(path) if path.suffix == ".csv" else _frames_of_parquet(path)
-    return _skipped((_of_frame(frame, label) for frame in frames), start), None
+    frames = _frames_of_csv(path, label) if path.suffix == ".csv" else _frames_of_parquet(path)
+    return _skipped((_of_frame(frame, label) for frame in frames if len(frame)), start), None
 
 
-def _frames_of_csv(path: Path) -> Iterator[Any]:
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Name the file in the errors of the libraries that read its content."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # a disk's, or a missing permission
+            raise
+        checks.refuse("rows", str(path), f"a {path.suffix} file that can be read ({one_line(error)})")
+
+
+def _frames_of_csv(path: Path, label: str | None) -> Iterator[Any]:
     import pandas
 
-    yield from pandas.read_csv(path, chunksize=READ)
+    types = None if label is None else {label: str}
+    with _reading(path):
+        # Without a header, pandas refuses a second row that is longer; with one it would make an index of what is more.
+        pandas.read_csv(path, header=None, nrows=2, dtype=str)
+        with pandas.read_csv(path, chunksize=READ, dtype=types, na_filter=False, low_memory=False) as frames:
+            yield from frames
 
 
 def _frames_of_parquet(path: Path) -> Iterator[Any]:
     from pyarrow.parquet import ParquetFile
 
-    with ParquetFile(path) as file:
+    with _reading(path), ParquetFile(path) as file:
         for batch in file.iter_batches(READ):
-            yield batch.to_pandas()
+            yield batch.to_pandas(ignore_metadata=True)  # with what pandas had as the index: it may be the labels
 
 
 def _of_frame(frame: Any, label: str | None) -> Piece:
     """Return the candidates of a table: numbers of all columns but one, which has the labels."""
     if label is not None and label not in frame.columns:
         checks.refuse("label", label, f"a column of the file: {', '.join(map(str, frame.columns))}")
-    columns = [name for name in frame.columns if name != label]
+    columns = [name for name in frame.columns if name != label and not str(name).startswith("__index_level_")]
     if texts := [name for name in columns if frame[name].dtype.kind not in "iufb"]:
-        checks.refuse("rows", f"the column {texts[0]!r} of {frame[texts[0]].dtype}", "numbers, but for the labels")
+        allowed = "numbers, none missing, but for the labels"
+        checks.refuse("rows", f"the column {texts[0]!r} of {frame[texts[0]].dtype}", allowed)
     given: dict[str, Any] = {"numbers": frame[columns].to_numpy(dtype=np.float64)}
     return _checked(given if label is None else {**given, "labels": frame[label].tolist()}, False)

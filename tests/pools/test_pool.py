@@ -177,6 +177,76 @@ class TestWriting:
             sb.Pool.write(tmp_path / "pool.zarr", pieces())
 
 
+class TestFiles:
+    def written(self, tmp_path, name, content, **given):
+        """Write a file, then a pool of it."""
+        path = tmp_path / name
+        if callable(content):
+            content(path)
+        else:
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return sb.Pool.write(tmp_path / "pool.zarr", path, progress=False, **given)
+
+    @pytest.mark.parametrize("labels", [
+        ["001", "002"], ["NA", "None", "null", "nan"], ["1.10", "1.1"], ["17", "1e5"], ["True", " x "],
+        ["7"] * 2**16 + ["007"],
+    ], ids=lambda labels: labels[-1])  # fmt: skip
+    def test_labels_are_as_in_the_csv(self, labels, tmp_path):
+        rows = "".join(f"{label},{i}\n" for i, label in enumerate(labels))
+        pool = self.written(tmp_path, "some.csv", f"id,a\n{rows}", label="id")
+        assert pool.arguments(np.arange(pool.size)) == labels
+
+    @pytest.mark.parametrize(("label", "text", "given"), [
+        ("id", "id,a\n17,1\n18,1\n,1\n", r"rows, 'labels': got ''"),
+        ("id", "a,id\n1,x\n2\n", r"rows, 'labels': got ''"),
+        ("id", "id,a\nx,1\ny,\n", r"rows: got .*column 'a' of .*allowed: numbers, none missing"),
+        ("id", "id,a\nx,1\ny,NA\n", r"rows: got .*column 'a' of .*allowed: numbers, none missing"),
+        ("id", "id,a\nx,1\ny\n", r"rows: got .*column 'a' of .*allowed: numbers, none missing"),
+        (None, "a,b\n1,2\n3,nan\n", r"rows: got .*column 'b' of .*allowed: numbers, none missing"),
+        ("id", "id,a,b\nx,y,1,2\nz,w,2,3\n", r"rows: got .*some\.csv'.*Expected 3 fields in line 2, saw 4"),
+        (None, "a,b\n0,1,2\n1,4,5\n", r"rows: got .*some\.csv'.*Expected 2 fields in line 2, saw 3"),
+        ("id", "id,a\nx,1\ny,1,2\n", r"rows: got .*some\.csv'.*Expected 2 fields in line 3, saw 3"),
+        ("id", "id,a\n", r"rows: got .*some\.csv'.*at least one candidate"),
+    ])  # fmt: skip
+    def test_a_csv_with_missing_or_further_values_is_refused(self, label, text, given, tmp_path):
+        with pytest.raises(ValueError, match=given):
+            self.written(tmp_path, "some.csv", text, label=label)
+
+    @pytest.mark.parametrize(("name", "content"), [
+        ("empty.csv", ""), ("latin.csv", "id,a\ncaf\u00e9,1\n".encode("latin-1")), ("junk.parquet", "junk"),
+        ("text.npy", "a long text that is not an array"), ("short.npy", ""),
+        ("many.npy", lambda path: np.savez(f"{path}.npz", NUMBERS) or os.rename(f"{path}.npz", path)),
+    ], ids=lambda given: given if isinstance(given, str) and "." in given else "")  # fmt: skip
+    def test_a_file_of_another_content_is_named(self, name, content, tmp_path):
+        with pytest.raises(ValueError, match=rf"rows: got '.*{name}'; allowed: a \.\w+ file that can be read \("):
+            self.written(tmp_path, name, content)
+
+    def test_an_npy_file_of_one_number_is_refused(self, tmp_path):
+        with pytest.raises(ValueError, match=r"rows: got 'shape \(\), float64'; allowed: an array \(n, d\)"):
+            self.written(tmp_path, "one.npy", lambda path: np.save(path, np.array(1.0)))
+
+    @pytest.mark.parametrize("labels", [["x", None], [17, None]])
+    def test_a_parquet_file_without_some_label_is_refused(self, labels, tmp_path):
+        table = pd.DataFrame({"a": [1.0, 2.0], "id": pd.Series(labels, dtype=object)})
+        with pytest.raises(ValueError, match=r"rows, 'labels': got (None|nan)"):
+            self.written(tmp_path, "some.parquet", table.to_parquet, label="id")
+
+    def test_the_index_of_a_parquet_file(self, tmp_path):
+        """It has a name, and may be the labels; or none, and has no candidates' numbers."""
+        table = pd.DataFrame({"smi": ["C", "CC"], "a": [1.0, 2.0]}).set_index("smi")
+        with pytest.raises(ValueError, match="column 'smi'"):
+            self.written(tmp_path, "some.parquet", table.to_parquet)
+        pool = self.written(tmp_path, "some.parquet", table.to_parquet, label="smi")
+        assert (pool.arguments(np.arange(2)), pool.rows(0, 2).tolist()) == (["C", "CC"], [[1.0], [2.0]])
+        shutil.rmtree(pool.path)
+        table.index.name = None
+        assert self.written(tmp_path, "some.parquet", table.to_parquet).model_dimension == 1
+        shutil.rmtree(pool.path)
+        numbered = pd.DataFrame({"id": [17, 18], "a": [1.0, 2.0]})
+        pool = self.written(tmp_path, "some.parquet", numbered.to_parquet, label="id")
+        assert pool.arguments(np.arange(2)) == ["17", "18"]
+
+
 class TestForeignArrays:
     def test_an_array_of_numbers_or_of_bytes(self, tmp_path):
         zarr.save_array(tmp_path / "numbers.zarr", NUMBERS)
