@@ -196,21 +196,25 @@ def write(
     if chunk is not None:
         chunk = checks.integer("chunk", chunk, 1)
     store = _store(path)
-    group = None
-    if "://" in path or Path(path).exists():
+    group, place = None, Path(path)
+    if "://" not in path and not (there := next(p for p in (place, *place.parents) if p.exists())).is_dir():
+        checks.refuse("path", path, f"a new folder, or one with an unfinished pool: {there} is a file")
+    if "://" in path or place.exists():
         try:
             group = zarr.open_group(store, mode="r+")
         except (FileNotFoundError, ValueError):
-            if "://" not in path and any(Path(path).iterdir()):
+            if "://" not in path and any(inside.suffix != ".partial" for inside in place.iterdir()):
                 checks.refuse("path", path, "a new folder, or one with an unfinished pool")
     about = None if group is None else _about(path, group)
     if about is not None and about["complete"]:
         checks.refuse("path", path, f"a new one: a pool of {about['count']:,} candidates is there")
+    if about is not None and not about["count"]:
+        about = None  # arrays may be missing: it is begun again
     start = about["count"] if about is not None else 0
     pieces, known = pieces_of(rows, start, packed, label)
     total = known if total is None else checks.integer("total", total, 1)
     shown = (wanted() if progress is None else progress) and total is not None
-    with progress_bar(shown, f"pool {Path(path).name}", total or 0, start, unit=" candidates") as advance:
+    with progress_bar(shown, f"pool {place.name}", total or 0, start, unit=" candidates") as advance:
         writer = None if group is None or about is None else _Writer(path, group, about)
         for piece in _regrouped(pieces, about["chunk"] if about is not None else chunk):
             if writer is None:
@@ -251,19 +255,19 @@ class _Writer:
 
     @classmethod
     def new(cls, path: str, store: Any, piece: Piece, chunk: int) -> _Writer:
-        group = zarr.create_group(store, zarr_format=3)
         about: dict[str, Any] = {
             "version": VERSION, "identity": uuid.uuid4().hex, "chunk": chunk, "count": 0, "complete": False,
             "columns": list(piece.arrays), "ranges": None,
         }  # fmt: skip
+        # The attributes come first: without them, this would be a group of something else after an interruption.
+        group = zarr.open_group(store, mode="a", zarr_format=3, attributes={KEY: about})
         for name, rows in piece.arrays.items():
             width = LABEL_BYTES if name == "labels" else rows.shape[1]
             group.create_array(
                 name, shape=(0, width), chunks=(chunk, width), dtype=rows.dtype, serializer=BytesCodec(),
                 compressors=[ZstdCodec(level=1), Crc32cCodec()], fill_value=np.nan if rows.dtype.kind == "f" else 0,
-                config={"write_empty_chunks": True},
+                config={"write_empty_chunks": True}, overwrite=True,
             )  # fmt: skip
-        group.attrs[KEY] = about
         return cls(path, group, about)
 
     def add(self, piece: Piece) -> None:

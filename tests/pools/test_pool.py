@@ -109,6 +109,33 @@ class TestWriting:
         np.testing.assert_array_equal(pool.rows(0, 300), np.hstack([words_of(BITS), NUMBERS]))
         assert pool.arguments(np.arange(300)) == LABELS
 
+    def test_a_writer_that_ended_before_the_first_chunk_is_begun_again(self, monkeypatch, tmp_path):
+        """In the middle of its arrays; also with other candidates, since none is there."""
+        made = zarr.Group.create_array
+
+        def ended(group, name, **given):
+            if name == "numbers":
+                raise KeyboardInterrupt
+            return made(group, name, **given)
+
+        path = tmp_path / "pool.zarr"
+        path.mkdir()
+        (path / "zarr.json.0.partial").touch()  # of a writer that was killed even earlier
+        with monkeypatch.context() as patch:
+            patch.setattr(zarr.Group, "create_array", ended)
+            with pytest.raises(KeyboardInterrupt):
+                sb.Pool.write(path, pieces(), chunk=64)
+        with pytest.raises(sb.StoreDamaged, match="only 0 candidates have been written"):
+            sb.Pool(path)
+        other = [{"bits": BITS[:, :3], "numbers": NUMBERS}]
+        np.testing.assert_array_equal(sb.Pool.write(path, other).rows(0, 300)[:, 1:], NUMBERS)
+
+    def test_a_path_that_cannot_be_a_folder_is_refused(self, tmp_path):
+        (tmp_path / "file").write_text("mine")
+        for path in (tmp_path / "file", tmp_path / "file" / "pool.zarr"):
+            with pytest.raises(ValueError, match=r"path: got .*allowed: a new folder.*file is a file"):
+                sb.Pool.write(path, NUMBERS)
+
     @pytest.mark.slow
     def test_a_killed_writer_is_continued(self, tmp_path):
         """By SIGKILL, in the middle of the candidates."""
