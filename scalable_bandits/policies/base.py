@@ -395,6 +395,8 @@ class Policy(Specification, Stateful, AbstractContextManager[Any]):
                     else:
                         self._pending = self._pending.reissued(chosen)
                     asked.append(chosen)
+                # Before the end of the block that undoes the choice: labels of a pool are read, and may be damaged.
+                found = self.domain.value(asked[0]) if n is None else self.space.gather(self.domain.values(asked))
                 if self._recorder is not None:
                     self._recorder.asked(self._pending.numbers)
             except BaseException:
@@ -404,9 +406,7 @@ class Policy(Specification, Stateful, AbstractContextManager[Any]):
                 raise
             finally:
                 self._available = self._fixed = None
-            if n is None:
-                return self.domain.value(asked[0])
-            return self.space.gather(self.domain.values(asked))
+            return found
 
     def _checked_context(self, context: Mapping[Any, Any] | None) -> Floats | None:
         """Return the coordinates (d,) that a context fixes where points have no numbers; ValueError if it cannot be."""

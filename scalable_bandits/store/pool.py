@@ -98,8 +98,12 @@ class ZarrCandidates:
             found = np.asarray(array[part] if isinstance(part, slice) else array.oindex[part])
         except (ValueError, RuntimeError, OSError) as error:
             raise StoreDamaged(f"{self._part(name, part)} cannot be read ({one_line(error)})") from error
-        if self._owned and name != "labels":
+        if self._owned:
             self._check_filled(name, part, found)
+        elif not (finite := np.isfinite(found).all(axis=1)).all():
+            first = int(np.argmin(finite))
+            number = part.start + first if isinstance(part, slice) else int(part[first])
+            checks.refuse(f"pool {self._path}, candidate {number}", found[first].tolist(), "finite numbers")
         return found
 
     def _check_filled(self, name: str, part: slice | Indices, found: NDArray[Any]) -> None:

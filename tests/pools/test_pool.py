@@ -284,6 +284,18 @@ class TestForeignArrays:
         np.testing.assert_allclose(numbers.side_lengths, np.ptp(NUMBERS, axis=0))
         assert numbers.arguments(np.array([7])) == [7]
 
+    def test_numbers_that_are_not_finite_are_named(self, tmp_path):
+        for wrong in (np.nan, np.inf):
+            numbers = NUMBERS.copy()
+            numbers[217, 1] = wrong
+            zarr.save_array(tmp_path / f"{wrong}.zarr", numbers)
+            pool = sb.Pool(tmp_path / f"{wrong}.zarr")
+            given = rf"pool .*{wrong}\.zarr, candidate 217: got \[.*{wrong}.*; allowed: finite numbers"
+            for read in (lambda pool=pool: pool.rows(200, 300), lambda pool=pool: pool.encode(np.array([[217.0]]))):
+                with pytest.raises(ValueError, match=given):
+                    read()
+            np.testing.assert_array_equal(pool.rows(218, 300), NUMBERS[218:])
+
     def test_what_is_no_list_of_candidates_is_refused(self, tmp_path):
         zarr.save_array(tmp_path / "flat.zarr", np.zeros(5))
         with pytest.raises(ValueError, match=r"shape \(5,\), float64.*allowed: an array of numbers \(n, d\)"):
@@ -374,6 +386,18 @@ class TestDamage:
         with pytest.raises(sb.StoreDamaged, match="256 to 299"):
             policy.ask()
         assert policy.pending == []
+
+    def test_labels_that_are_missing_are_named(self, labelled):
+        """Nothing was asked for, and no label was empty."""
+        shutil.rmtree(os.path.join(labelled.path, "labels", "c"))
+        policy = sb.GPEI(sb.Pool(labelled.path), sb.RBF(0.3), noise=0.1)
+        missing = r"'labels' of candidates \d+ to \d+ are missing: there is no labels/c/\d/0"
+        for n in (None, 2):
+            with pytest.raises(sb.StoreDamaged, match=missing):
+                policy.ask(n)
+            assert policy.pending == []
+        with pytest.raises(sb.StoreDamaged, match=missing):
+            policy.tell(LABELS[0], 1.0)
 
     def test_empty_fingerprints_are_not_damage(self, tmp_path):
         pool = sb.Pool.write(tmp_path / "pool.zarr", np.zeros((40, 4), dtype=np.uint8), packed=True, chunk=10)
