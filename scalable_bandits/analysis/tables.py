@@ -23,6 +23,7 @@ from scalable_bandits.analysis.curves import (
 )
 from scalable_bandits.analysis.exponents import LEVEL
 from scalable_bandits.checks import Floats
+from scalable_bandits.spaces import Indices
 
 if TYPE_CHECKING:
     import xarray
@@ -40,7 +41,7 @@ class Mean(NamedTuple):
     low: float  # lower end of the confidence interval of the mean (Student's t)
     high: float  # its upper end
     average: float  # regret per round
-    last_tenth: float  # regret per round over the last tenth of the rounds
+    last_tenth: float  # regret per round over the last tenth of the rounds; NaN if too few of them were kept
     fraction: float  # regret as a fraction of uniform play's; NaN if uniform play has no regret
     best: float  # mean regret of the best point played; NaN if rounds were not kept
     best_standard_error: float  # standard error of `best`; NaN for one run
@@ -202,15 +203,27 @@ def _means(result: xarray.Dataset, case: str, horizon: int, level: float) -> lis
         of_best = spread(best, level) if np.isfinite(best).all() else UNKNOWN
         total = spread(regret[:, -1], level)
         average = float(total.mean) / horizon
-        before = int(np.searchsorted(rounds, horizon - max(1, horizon // 10), "right"))  # rounds before the last tenth
-        start, earlier = (int(rounds[before - 1]), regret[:, before - 1]) if before else (0, np.zeros(len(regret)))
-        tail = float((regret[:, -1] - earlier).mean()) / (horizon - start)
+        tail = _last_tenth(rounds, regret, horizon)
         fraction = average / of_uniform if of_uniform else float("nan")
         numbers = map(float, (*total, average, tail, fraction, *of_best[:2]))
         found.append(Mean(case, policy, horizon, len(regret), *numbers))
     if result.attrs.get("measure") == BEST:
         return sorted(found, key=lambda row: (not row.runs, np.isnan(row.best), np.nan_to_num(row.best), row.regret))
     return sorted(found, key=lambda row: (np.isnan(row.regret), row.regret))
+
+
+def _last_tenth(rounds: Indices, regret: Floats, horizon: int) -> float:
+    """Return the mean regret of one round over the last tenth, given the cumulative regret (runs, k) in rounds (k,).
+
+    The tenth begins after the last round that was kept before it. The mean is NaN if that makes it longer by more than
+    a twentieth, as where every k-th round is kept: it would be one over other rounds, not a less exact one.
+    """
+    tenth = max(1, horizon // 10)
+    before = int(np.searchsorted(rounds, horizon - tenth, "right"))
+    start, earlier = (int(rounds[before - 1]), regret[:, before - 1]) if before else (0, np.zeros(len(regret)))
+    if horizon - start > 1.05 * tenth:
+        return float("nan")
+    return float((regret[:, -1] - earlier).mean()) / (horizon - start)
 
 
 def mean_curves(result: xarray.Dataset, points: int = 36) -> list[MeanCurve]:

@@ -14,7 +14,7 @@ from scalable_bandits import analysis, plots
 from scalable_bandits.analysis import BEST, complete, horizons_of, measure_of, present
 from scalable_bandits.plots.arrangement import without_pyplot
 from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, new_axes, picture, provenance, table
-from scalable_bandits.report.numbers import bytes_in_words, duration_in_words, estimate, interval, number
+from scalable_bandits.report.numbers import MISSING, bytes_in_words, duration_in_words, estimate, interval, number
 from scalable_bandits.studies import Study, builders, files
 
 if TYPE_CHECKING:
@@ -240,7 +240,8 @@ def regrets_table(result: xarray.Dataset) -> Block:
         return table("Regret of the best point", rows, 5, text)
     text = (
         f"Mean cumulative regret over the runs ± standard error, in {unit}; per round: mean regret of "
-        f"one round; last tenth: the same over the last tenth of the rounds; {UNIFORM}"
+        f"one round; last tenth: the same over the last tenth of the rounds, {MISSING} if too few of them were kept; "
+        f"{UNIFORM}"
     )
     return table("Cumulative regret", rows, 6, text)
 

@@ -14,6 +14,9 @@ from cases.measured import DATA, MEASURED, NAMES, first_values
 
 import scalable_bandits as sb
 from scalable_bandits.analysis import means
+from scalable_bandits.cli.messages import plain
+from scalable_bandits.report.numbers import MISSING
+from scalable_bandits.report.study_page import regrets_table
 from scalable_bandits.studies import Problem, Replicate, Study, janz2020
 from scalable_bandits.studies.summary import Published, fraction_of, slope
 
@@ -281,6 +284,21 @@ class TestMeans:
         """The last 2 of 25 rounds."""
         (row,) = means(dataset([[[[0.0] * 23 + [1.0, 3.0]]]], [[1.0]]))
         assert row.last_tenth == pytest.approx(2.0)
+
+    @pytest.mark.parametrize(
+        ("horizon", "expected"), [(1500, math.nan), (500, math.nan), (2000, math.nan), (10_000, 3.0)]
+    )
+    def test_last_tenth_of_some_rounds(self, horizon: int, expected: float) -> None:
+        """Every 1,000th round and the last: they tell the last tenth of 10,000 rounds, and of no fewer."""
+        kept = sorted({*range(1000, horizon + 1, 1000), horizon})
+        result = dataset(np.full((1, 1, 1, len(kept)), 3.0), [[6.0]]).assign_coords(round=kept)
+        result["cumulative_regret"] = result["regret"] * result["round"]
+        result.attrs["unit"] = "units of y"
+        (row,) = means(result)
+        assert (row.regret, row.last_tenth) == pytest.approx((3.0 * horizon, expected), nan_ok=True)
+        table = regrets_table(result)
+        assert table.rows[0][table.headings.index("last tenth")] == (MISSING if math.isnan(expected) else "3.00")
+        assert plain(row)["last_tenth"] == (None if math.isnan(expected) else pytest.approx(3.0))
 
     def test_uniform_play_that_loses_nothing(self) -> None:
         """A constant function: there is nothing to be a fraction of, and no warning."""
