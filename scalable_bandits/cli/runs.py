@@ -444,13 +444,20 @@ def _plan_screen(
          "the last one": duration_in_words(each.last)}
         for each in found.workers
     ]  # fmt: skip
-    show_table(table(f"{found.candidates:,} candidates in {found.chunks:,} chunks, {found.batches:,} batches", rows, 2))
+    size = f"{_count(found.candidates, 'candidate')} in {_count(found.chunks, 'chunk')}"
+    show_table(table(f"{size}, {_count(found.batches, 'batch', 'es')}", rows, 2))
     last = found.measured[-1]
+    pay = "workers do not pay: they save" if found.enough > 1 else "worker does not pay: it saves"
     console.print(
-        f"measured with {last.observations:,} observations: a chunk {duration_in_words(last.chunk)}, and of a batch "
-        f"{duration_in_words(last.driver)} in this process, which needs {bytes_in_words(found.memory)}\n"
-        f"more than {found.enough:,} workers do not pay: they save less than a tenth"
+        f"measured with {_count(last.observations, 'observation')}: a chunk {duration_in_words(last.chunk)}, and of a "
+        f"batch {duration_in_words(last.driver)} in this process, which needs {bytes_in_words(found.memory)}\n"
+        f"more than {found.enough:,} {pay} less than a tenth"
     )
+
+
+def _count(number: int, what: str, plural: str = "s") -> str:
+    """Format a number of things."""
+    return f"{number:,} {what}{plural * (number != 1)}"
 
 
 def _direction(subcommand: str, minimize: bool | None) -> bool:

@@ -85,19 +85,23 @@ def plan_screen(
     workers
         Numbers of workers; 1 is this process.
     candidates
-        Number of candidates of the pool that is planned; that of `pool` if not given.
+        Number of candidates of the pool that is planned, at least that of `pool`, which is the default.
     on
         Cluster that is measured, as in `screen`; a process for each core of this machine if not given.
 
     Raises
     ------
     ValueError
-        If a number is out of range.
+        If a number is out of range, or the budget is larger than the pool, whose candidates are measured once.
     """
     counts = [checks.integer(f"workers[{i}]", each, 1) for i, each in enumerate(workers)]
     checks.kind("pool", pool, Pool, "a Pool")
     size = checks.integer("candidates", pool.size if candidates is None else candidates, 1)
+    if size < pool.size:
+        checks.refuse("candidates", size, f"at least {pool.size}, the number in the pool")
     budget = checks.integer("budget", budget, 1)
+    if budget > size and not pool.repeats:  # as the screening does
+        checks.refuse("budget", budget, f"at most {size}, the number of candidates, each of which is measured once")
     batch = checks.integer("batch", batch, 1, budget)
     where = f"local:{cores()}" if on is None else on
     resolve(where)
@@ -108,7 +112,7 @@ def plan_screen(
         before = peak_memory()
         again, found = None, list[Choosing]()
         for count in sorted({max(min(each, part.size // 2), 1) for each in (batch, budget)}):
-            seconds, again = _choosing(part, count, batch, chunks)
+            seconds, again = _choosing(part, count, batch, size)
             found.append(Choosing(count, *seconds))
         memory = float(max(peak_memory() - before, 0))
         assert again is not None
@@ -134,8 +138,8 @@ def _part(pool: Pool, folder: str) -> Pool:
     return attrs.evolve(Pool.write(path, pieces(), chunk=pool.shape.chunk, progress=False), repeats=False)
 
 
-def _choosing(pool: Pool, count: int, batch: int, chunks: int) -> tuple[tuple[float, float], Callable[[], float]]:
-    """Return the seconds of a chunk, and of what is done beside for a batch; and what returns the first again."""
+def _choosing(pool: Pool, count: int, batch: int, candidates: int) -> tuple[tuple[float, float], Callable[[], float]]:
+    """Return the seconds of a chunk, and of what is done beside for a batch; and what returns those of `pool` again."""
     policy, rng = GPUCB(pool), generator(0, "plan", count)
     numbers = np.sort(rng.choice(pool.size, count, replace=False))
     policy.tell(numbers, _values(policy, numbers, rng))
@@ -143,9 +147,11 @@ def _choosing(pool: Pool, count: int, batch: int, chunks: int) -> tuple[tuple[fl
     policy.ask(min(batch, pool.size - count))
     driver = time.perf_counter() - began - cast(PoolSearch, policy.model.search).passes.seconds
     posterior, index = cast(Any, policy.model.engine).surface(), cast(Any, policy.acquisition(None))
-    question = Question(pool.at(None), posterior, None, index, numbers, kept_of_chunk(chunks, batch), 0)
+    chunk = pool.shape.chunk
+    kept = kept_of_chunk(math.ceil(candidates / chunk), batch)
+    question = Question(pool.at(None), posterior, None, index, numbers, kept, 0)
     again = functools.partial(_seconds_of_chunk, question)
-    return (again() * pool.shape.chunk / pool.size, driver), again  # of a whole chunk, where the pool has a part of one
+    return (again() * min(chunk, candidates) / pool.size, driver), again  # the pool planned may have more of the chunk
 
 
 def _values(policy: GPUCB, numbers: Any, rng: np.random.Generator) -> Floats:

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import attrs
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -10,7 +11,7 @@ from typer.testing import CliRunner
 import scalable_bandits as sb
 from scalable_bandits import planning
 from scalable_bandits.cli import app
-from scalable_bandits.planning import Choosing, Machine, Messages, plan_screen
+from scalable_bandits.planning import Choosing, Machine, Messages, plan_screen, screening
 from scalable_bandits.planning.screening import CHUNK, _on
 
 RNG = np.random.default_rng(0)
@@ -50,6 +51,17 @@ def test_what_a_pool_takes(pool: sb.Pool) -> None:
     assert [each.observations for each in whole.measured] == [50]
 
 
+def test_a_pool_smaller_than_a_chunk_takes_no_longer_than_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scoring its 200 candidates takes a second; a larger pool has chunks of 1,000."""
+    small = sb.Pool.write(tmp_path / "small.zarr", BITS[:200], packed=True, chunk=1000)
+    monkeypatch.setattr(screening, "_seconds_of_chunk", lambda question: 1.0)
+    for candidates, seconds in ((None, 1.0), (600, 3.0), (4000, 5.0)):
+        found = plan_screen(small, 40, batch=8, candidates=candidates)
+        assert [each.chunk for each in found.measured] == pytest.approx([seconds] * 2)
+
+
 def test_refusals(pool: sb.Pool) -> None:
     with pytest.raises(ValueError, match=r"workers\[1\]: got 0"):
         plan_screen(pool, 40, batch=8, workers=(1, 0))
@@ -57,6 +69,12 @@ def test_refusals(pool: sb.Pool) -> None:
         plan_screen(pool, 40, batch=41)
     with pytest.raises(ValueError, match="candidates: got 0"):
         plan_screen(pool, 40, batch=8, candidates=0)
+    with pytest.raises(ValueError, match="candidates: got 10; allowed: at least 500"):
+        plan_screen(pool, 40, batch=8, candidates=10)
+    for more in ({"candidates": 600}, {}):
+        with pytest.raises(ValueError, match=f"budget: got 601; allowed: at most {more.get('candidates', 500)}"):
+            plan_screen(pool, 601, batch=8, **more)
+    assert plan_screen(attrs.evolve(pool, repeats=True), 601, batch=601).batches == 1  # as the screening of this pool
     with pytest.raises(ValueError, match="on: got 'nowhere'"):
         plan_screen(pool, 40, batch=8, on="nowhere")
     with pytest.raises(ValueError, match="pool: got Grid"):
@@ -83,6 +101,14 @@ def test_the_command_plans_and_measures_nothing(pool: sb.Pool, monkeypatch: pyte
         refused = CliRunner().invoke(app, [*words, *more])
         assert refused.exit_code == 2
         assert message in " ".join(refused.stderr.split())
+
+
+def test_one_is_singular(pool: sb.Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = plan_screen(pool, 40, batch=8)._replace(candidates=1, chunks=1, batches=1, enough=1)
+    monkeypatch.setattr(planning, "plan_screen", lambda *given, **options: made)
+    found = CliRunner().invoke(app, ["screen", "--pool", pool.path, "--budget", "1", "--batch", "1", "--plan", "1"])
+    for text in ("1 candidate in 1 chunk, 1 batch ", "more than 1 worker does not pay: it saves less than a tenth"):
+        assert text in " ".join(found.stdout.split())
 
 
 @pytest.mark.slow
