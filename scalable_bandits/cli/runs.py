@@ -421,6 +421,7 @@ def screen(
             Command(command, value_from), Pool(pool), budget, batch=batch, minimize=_direction("screen", minimize),
             parallel=parallel, on=on, retries=retries, timeout=timeout, store=store, seed=seed, progress=True,
         )  # fmt: skip
+    _say_if_enough(len(found.tickets), "--budget", budget)
     _show_found(found, again, store, json)
 
 

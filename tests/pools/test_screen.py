@@ -175,6 +175,9 @@ def test_the_command_screens_a_pool_with_a_program(tmp_path, monkeypatch):
     assert found["measured"]["y"] == 24
     assert found["measured"]["x"] == "C" * 20 + "N" * 4
     assert [failure["ticket"] for failure in found["failed"]] != []
+    fewer = command(*line, "--budget", "50", "--command", "./assay {candidate}", "--maximize")
+    assert "nothing was evaluated: the run has 100 already, --budget is 50" in " ".join(fewer.stderr.split())
+    assert "nothing was evaluated" not in done.stderr
     again = command("resume", "run.zarr", "--command", "./assay {candidate}", "--json")
     assert again.exit_code == 0
 
