@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from scalable_bandits import analysis, checks
@@ -27,13 +28,15 @@ from scalable_bandits.analysis.curves import (
 from scalable_bandits.analysis.exponents import MISFIT, spaced
 from scalable_bandits.checks import Floats
 from scalable_bandits.plots.arrangement import AxesArray, axes, heading, panels
-from scalable_bandits.plots.style import COLOURS, POINTS, legend, line, logarithmic, plain, rows, tidy
+from scalable_bandits.plots.style import COLOURS, POINTS, legend, line, logarithmic, plain, rows, ticks_at, tidy
 from scalable_bandits.runs.trajectory import Trajectory
 
 if TYPE_CHECKING:
     import xarray
 
 FEW = 4  # runs; fewer are drawn one by one, without a band
+EXPECTED = "_expected"  # label of the lines of expected slopes; no legend has it
+TICKS = 8  # values of an axis; fewer or as many are its ticks
 APART = 8.0  # factor between regrets from which on their axis is logarithmic
 LABELS = {"cumulative": "cumulative regret", "average": "average regret", BEST: "regret of the best point"}
 UNITS = {  # axis label of each quantity, and factor to its unit
@@ -375,6 +378,9 @@ def scaling(
                 scaled = scaled._replace(x=np.arange(len(one.x), dtype=np.float64))
             _draw_fitted(scaled, number, fitted, over, ax, (expected or {}).get(one.policy))
     logarithmic(ax, "y" if apart else "both")
+    values = np.unique([x for one in known if one.case == case for x in one.x])
+    if not apart and len(values) <= TICKS:
+        ticks_at(ax, values)
     unit = result.attrs.get("unit", "units of y")
     return tidy(ax, over, f"cumulative regret\n({unit})" if quantity == "regret" else label)
 
@@ -396,7 +402,7 @@ def _draw_fitted(one: Curve, number: int, span: str | None, over: str, ax: Axes,
         ax.fill_between(drawn.x, low, high, color=look["color"], alpha=0.15, linewidth=0)
     if slope is not None and mean[-1] > 0.0:
         x = np.array([drawn.x[-1] / 30.0 if over == "round" else drawn.x[0], drawn.x[-1]])
-        ax.plot(x, mean[-1] * (x / x[-1]) ** slope, color="0.45", linewidth=0.9, label="_")
+        ax.plot(x, mean[-1] * (x / x[-1]) ** slope, color="0.45", linewidth=0.9, label=EXPECTED)
         ax.annotate(f"{slope:.3g}", (x[0], mean[-1] * (x[0] / x[-1]) ** slope), (-3, 0), textcoords="offset points",
                     ha="right", va="center", fontsize=8, color="0.35")  # fmt: skip
 
@@ -444,11 +450,22 @@ def scaling_panels(
         scaling(result, quantity, over, case, one, expected=(expected or {}).get(over, {}).get(quantity))
         if len(rows) > 1:
             one.set_title(case, fontsize=10)
-        legend(one, title="exponent [95 % interval]", title_fontsize=8.5)
+    _legends(boxes, figure, len(rows))
     count = result.sizes["replicate"]
     note = f"mean and all of {count} runs, bootstrap intervals over runs" if count > 1 else "one run"
-    heading(figure, f"{result.attrs['title']}\n{note}; grey: expected slope")
+    grey = any(each.get_label() == EXPECTED for one in boxes for each in one.lines)
+    heading(figure, f"{result.attrs['title']}\n{note}{'; grey: expected slope' if grey else ''}")
     return boxes
+
+
+def _legends(boxes: AxesArray, figure: Figure | None, rows: int) -> None:
+    """Add the legend of each panel: below it on a new figure, which becomes higher for it, and else inside."""
+    below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "borderaxespad": 4.5}
+    for one in boxes:
+        legend(one, title="exponent [95 % interval]", title_fontsize=8.5, **below if figure is not None else {})
+    if figure is not None:
+        most = max(len(one.get_legend_handles_labels()[1]) for one in boxes)
+        figure.set_figheight(rows * (4.0 + 0.18 * most))
 
 
 def growing(result: xarray.Dataset) -> list[tuple[str, str, str]]:

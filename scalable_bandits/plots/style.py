@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import LogFormatterSciNotation, MaxNLocator
+from matplotlib.ticker import LogFormatterSciNotation, MaxNLocator, NullLocator
+
+from scalable_bandits.checks import Floats
 
 if TYPE_CHECKING:
     import xarray
@@ -70,6 +73,18 @@ def logarithmic(ax: Axes, which: Literal["both", "x", "y"] = "both") -> None:
         ax.set(**{f"{axis.axis_name}scale": "log"})
         axis.set_major_formatter(PlainNumbers())
         axis.set_minor_formatter(PlainNumbers(labelOnlyBase=False, minor_thresholds=(1.0, 0.4)))
+
+
+def ticks_at(ax: Axes, values: Floats) -> None:
+    """Place the ticks of a logarithmic horizontal axis at values (k,), ascending; labels that meet are left out."""
+    ax.xaxis.set_major_formatter(PlainNumbers(minor_thresholds=(np.inf, np.inf)))  # not only at powers of ten
+    ax.xaxis.set_minor_locator(NullLocator())
+    longest = max(len(f"{x:,.6g}") for x in values)
+    apart = np.log(values[-1] / values[0]) * 0.1 * (longest + 1) / inches(ax)[0]
+    shown = [values[-1]]
+    for x in values[-2::-1]:
+        shown += [x] if np.log(shown[-1] / x) >= apart else []
+    ax.set_xticks(shown)
 
 
 def ticks(ax: Axes, most: int = 9, whole: bool = False) -> None:

@@ -180,3 +180,54 @@ def test_pages_and_files_leave_pyplot_alone(study, tmp_path, monkeypatch):
     write_report(tmp_path / "run", tmp_path / "run.html")
     assert (plt.get_fignums(), plt.gcf()) == ([mine.number], mine)
     assert Figure is type(mine)
+
+
+def growth(values, policies=("a",)):
+    """Result of a study without runs that have taken time: regret falls along an axis of these values."""
+    regret = 20.0 / np.outer(np.arange(1, len(policies) + 1), np.sqrt(values)).T[..., None, None]
+    cases = [f"c, s = {value:g}" for value in values]
+    coords = {"case": cases, "policy": list(policies), "replicate": [0], "round": [1], "s": ("case", list(values))}
+    dims = ("case", "policy", "replicate", "round")
+    return xarray.Dataset({"regret": (dims, regret)}, coords, {"title": "Growth", "horizon": 1})
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        ([2.0, 5.0], ["2", "5"]),
+        ([8.0, 14.0], ["8", "14"]),
+        ([0.1, 1.0, 30.0, 2000.0], ["0.1", "1", "30", "2,000"]),
+        ([1.0, 990.0, 1000.0], ["1", "1,000"]),  # labels would meet
+        (np.arange(1.0, 13.0), ["1", "10"]),  # too many
+    ],
+)
+def test_few_values_of_an_axis_are_its_ticks(values, labels):
+    ax = plots.scaling_panels(growth(values))[0]
+    drawn(ax)
+    low, high = ax.get_xlim()
+    ticks = [*ax.xaxis.get_major_ticks(), *ax.xaxis.get_minor_ticks()]
+    shown = sorted((tick.get_loc(), tick.label1.get_text()) for tick in ticks if low <= tick.get_loc() <= high)
+    assert [text for _, text in shown if text] == labels
+
+
+def test_the_title_tells_of_slopes_where_they_are():
+    result = growth([2.0, 5.0])
+    for expected, told in (
+        (None, False),
+        ({"s": {"regret": {"b": 1.0}}}, False),
+        ({"s": {"regret": {"a": 1.0}}}, True),
+    ):
+        ax = plots.scaling_panels(result, expected)[0]
+        assert ("expected slope" in ax.figure.get_suptitle()) == told
+        assert len(ax.get_legend().get_texts()) == 1
+
+
+def test_legends_of_growth_cover_no_curve():
+    """Of many policies too, below each panel, which is as high as with one."""
+    heights = []
+    for count in (1, 5, 12):
+        ax = plots.scaling_panels(growth([2.0, 5.0, 9.0], [f"policy {i}" for i in range(count)]))[0]
+        drawn(ax)
+        assert ax.get_legend().get_window_extent().y1 < ax.xaxis.get_tightbbox().y0
+        heights.append(ax.get_window_extent().height)
+    assert max(heights) < 1.1 * min(heights)
