@@ -67,7 +67,7 @@ def in_rounds(record: dict[str, Any]) -> dict[tuple[str, str], float]:
     """
     found = {}
     for row in record["table"]:
-        if _whole(record, row) and row["regret"] > 0.0:
+        if _whole(record, row) and row["regret"] > 0.0 and row["last_tenth"] is not None:
             share = 0.1 * record["horizon"] * row["last_tenth"] / row["regret"]
             found[row["case"], row["policy"]] = math.log(max(1.0 - share, 1e-9)) / math.log(0.9)
     return found

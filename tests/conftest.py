@@ -9,6 +9,7 @@ import math
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import unittest.mock
 import zlib
@@ -120,6 +121,14 @@ def pytest_collection_finish():
 def ctrl_c_is_heard():
     """Shells have what they start in the background ignore Ctrl-C, and some libraries leave a handler behind."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def pictures_are_closed():
+    """Pyplot keeps all figures, and warns of many, which the tests before have left."""
+    yield
+    if pyplot := sys.modules.get("matplotlib.pyplot"):
+        pyplot.close("all")
 
 
 @pytest.fixture

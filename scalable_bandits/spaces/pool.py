@@ -460,13 +460,11 @@ class Pool(Space):
         labels = self._labels
         if new := sorted(set(numbers.tolist()) - labels.keys()):
             labels.update(zip(new, self._candidates.labels(np.array(new)), strict=True))
-            for number in new:
-                known, self._numbers[labels[number]] = self._numbers.get(labels[number], number), number
-                if known != number:
-                    checks.warn(
-                        f"pool: candidates {known} and {number} have one label, {labels[number]!r}; what is told by it "
-                        f"counts for {number}; numbers are told, too"
-                    )
+            known = {labels[number]: number for number in reversed(new)} | self._numbers
+            self._numbers.update((labels[number], number) for number in new)
+            if twice := [number for number in new if known[labels[number]] != number]:
+                pair = f"candidates {known[labels[twice[0]]]} and {twice[0]} have one label, {labels[twice[0]]!r}"
+                checks.warn(f"pool: {pair}; what is told by a label counts for one candidate: tell numbers")
         return [labels[number] for number in numbers.tolist()]
 
     def gather(self, values: list[Any]) -> Any:

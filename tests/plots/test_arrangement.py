@@ -90,12 +90,6 @@ def drawn(picture):
     return figure
 
 
-@pytest.fixture(autouse=True)
-def _closed():
-    yield
-    plt.close("all")
-
-
 def test_every_public_function_is_tried(calls):
     assert sorted(calls) == NAMES
 

@@ -216,7 +216,7 @@ class TestFiles:
 
     @pytest.mark.parametrize("labels", [
         ["001", "002"], ["NA", "None", "null", "nan"], ["1.10", "1.1"], ["17", "1e5"], ["True", " x "],
-        ["7"] * 2**16 + ["007"],
+        [*map(str, range(2**16)), "007"],
     ], ids=lambda labels: labels[-1])  # fmt: skip
     def test_labels_are_as_in_the_csv(self, labels, tmp_path):
         rows = "".join(f"{label},{i}\n" for i, label in enumerate(labels))
