@@ -33,7 +33,7 @@ from scalable_bandits.cli.messages import (
 )
 from scalable_bandits.cli.options import option
 from scalable_bandits.cli.studies import run_study
-from scalable_bandits.runs.readable import point_text
+from scalable_bandits.runs.readable import counted, point_text
 
 if TYPE_CHECKING:
     from scalable_bandits.runs.result import TuningResult
@@ -294,7 +294,7 @@ def export_run(
             count = export(path, to, name=name, overwrite=overwrite)
         except ImportError as error:
             raise ValueError(str(error)) from None
-    console.print(f"Saved: {to}, {count:,} row{'s' * (count != 1)}", soft_wrap=True)
+    console.print(f"Saved: {to}, {counted(count, 'row')}", soft_wrap=True)
 
 
 def _width(columns: dict[str, list[str]]) -> int:
@@ -445,20 +445,14 @@ def _plan_screen(
          "the last one": duration_in_words(each.last)}
         for each in found.workers
     ]  # fmt: skip
-    size = f"{_count(found.candidates, 'candidate')} in {_count(found.chunks, 'chunk')}"
-    show_table(table(f"{size}, {_count(found.batches, 'batch', 'es')}", rows, 2))
+    size = f"{counted(found.candidates, 'candidate')} in {counted(found.chunks, 'chunk')}"
+    show_table(table(f"{size}, {counted(found.batches, 'batch')}", rows, 2))
     last = found.measured[-1]
-    pay = "workers do not pay: they save" if found.enough > 1 else "worker does not pay: it saves"
     console.print(
-        f"measured with {_count(last.observations, 'observation')}: a chunk {duration_in_words(last.chunk)}, and of a "
+        f"measured with {counted(last.observations, 'observation')}: a chunk {duration_in_words(last.chunk)}, and of a "
         f"batch {duration_in_words(last.driver)} in this process, which needs {bytes_in_words(found.memory)}\n"
-        f"more than {found.enough:,} {pay} less than a tenth"
+        f"more workers than {found.enough:,} do not pay: they save less than a tenth"
     )
-
-
-def _count(number: int, what: str, plural: str = "s") -> str:
-    """Format a number of things."""
-    return f"{number:,} {what}{plural * (number != 1)}"
 
 
 def _direction(subcommand: str, minimize: bool | None) -> bool:
@@ -533,7 +527,7 @@ def show_failures(found: TuningResult, again: str) -> None:
         alike.setdefault(ticket.error, []).append(ticket.number)
     for error, numbers in alike.items():
         tickets = ", ".join(map(str, numbers))
-        say("failed", f"{len(numbers)} evaluation{'s' * (len(numbers) > 1)}: {error} (tickets {tickets})", "yellow")
+        say("failed", f"{counted(len(numbers), 'evaluation')}: {error} (tickets {tickets})", "yellow")
     if found.interrupted:
         errors.print(f"interrupted; continue with: {again}", soft_wrap=True)
         raise typer.Exit(130)

@@ -15,6 +15,7 @@ import typer
 from scalable_bandits.cli import options
 from scalable_bandits.cli.messages import console, print_json, refusals, resume_command, say, say_imports, show_table
 from scalable_bandits.cli.options import option
+from scalable_bandits.runs.readable import counted
 
 if TYPE_CHECKING:
     import xarray
@@ -250,7 +251,7 @@ def _show_tables(study: Study, result: xarray.Dataset) -> None:
     from scalable_bandits.report import study_page as page
 
     replicates, rounds = result.sizes["replicate"], " and ".join(f"{each:,}" for each in horizons_of(result))
-    size = f"{replicates} replicate{'s' * (replicates > 1)} x {rounds} rounds"
+    size = f"{counted(replicates, 'replicate')} x {rounds} rounds"
     title = f"{result.attrs['title']}\n{'; '.join(filter(None, [result.attrs['source'], size]))}"
     show_table(page.regrets_table(result)._replace(title=title), without=("runs", "95 % interval"))
     more = [page.ranks_table(result)] if study.measure == BEST and result.sizes["case"] > 1 else []
@@ -340,7 +341,7 @@ def plan(
     notes = [
         "1 worker: this process; busy: share of the time in which workers play; memory: of the most demanding runs at "
         "the same time",
-        f"more than {found.enough:,} workers do not pay: they save less than a tenth",
+        f"more workers than {found.enough:,} do not pay: they save less than a tenth",
         *_machine(found),
     ]
     if any(each.workers > ON_PAPER for each in found.workers):

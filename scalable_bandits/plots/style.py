@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogFormatterSciNotation, MaxNLocator, NullLocator
 
 from scalable_bandits.checks import Floats
+from scalable_bandits.runs.readable import counted
 
 if TYPE_CHECKING:
     import xarray
@@ -54,7 +55,7 @@ def star(ax: Axes, x: Any, y: Any, label: str | None = None) -> None:
 def replicates(result: xarray.Dataset) -> str:
     """Return in words of how many replicates a figure shows the mean."""
     count = result.sizes["replicate"]
-    return f"mean of {count} replicate{'s' * (count > 1)}"
+    return f"mean of {counted(count, 'replicate')}"
 
 
 class PlainNumbers(LogFormatterSciNotation):

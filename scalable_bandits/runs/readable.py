@@ -123,6 +123,18 @@ def with_error(value: float, std: float) -> str:
     return " ± ".join(f"{round(number, places) + 0.0:.{max(places, 0)}f}" for number in (value, std))  # 0.0: no "-0"
 
 
+def counted(number: int, what: str) -> str:
+    """Return how many of something there are, in the singular for one.
+
+    Examples
+    --------
+    >>> counted(1, "run"), counted(2000, "policy"), counted(0, "batch")
+    ('1 run', '2,000 policies', '0 batches')
+    """
+    plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}{'es' if what.endswith('ch') else 's'}"
+    return f"{number:,} {what if number == 1 else plural}"
+
+
 def listed(names: Sequence[str], most: int) -> str:
     """Return names with commas, and how many there are beyond so many.
 

@@ -19,7 +19,16 @@ from scalable_bandits.policies import Best, ConstrainedGPEI, FrontPoint, Margin,
 from scalable_bandits.policies.measurements import LARGEST
 from scalable_bandits.policies.outputs import DIRECTIONS, Output, Outputs
 from scalable_bandits.policies.several_objectives import SeveralObjectivesPolicy
-from scalable_bandits.runs.readable import Text, by_name, context_text, duration_in_words, listed, shown, with_error
+from scalable_bandits.runs.readable import (
+    Text,
+    by_name,
+    context_text,
+    counted,
+    duration_in_words,
+    listed,
+    shown,
+    with_error,
+)
 from scalable_bandits.runs.stopping import Measured as Measured
 from scalable_bandits.runs.summary import lines_of
 from scalable_bandits.spaces import Mask, Space
@@ -395,8 +404,8 @@ class TuningResult:
     def _heading(self, taken: str = "") -> str:
         failed, better = len(self.failed), "smaller" if self.minimize else "larger"
         ended = len(self) + failed - self.earlier
-        count = f"{ended:,} evaluation{'s' * (ended != 1)}" + (f" ({failed:,} failed)" if failed else "")
-        earlier = f" after {self.earlier:,} earlier observation{'s' * (self.earlier != 1)}" if self.earlier else ""
+        count = f"{counted(ended, 'evaluation')}" + (f" ({failed:,} failed)" if failed else "")
+        earlier = f" after {counted(self.earlier, 'earlier observation')}" if self.earlier else ""
         rule = "" if self.stopped_by is None else f"; ended by {self.stopped_by}"
         kept = f"; {int(self.feasible.sum()):,} keep all constraints" if self._limited else ""
         if self.context is not None:

@@ -18,7 +18,7 @@ from scalable_bandits.policies.several_objectives import SeveralObjectivesPolicy
 from scalable_bandits.posteriors.models.learned import LearnedModel
 from scalable_bandits.posteriors.models.model import Model
 from scalable_bandits.runs.importance import Importance, importance_of
-from scalable_bandits.runs.readable import listed, point_text, shown, with_error
+from scalable_bandits.runs.readable import counted, listed, point_text, shown, with_error
 from scalable_bandits.runs.stopping import Measured, regret_bound
 
 NORMAL = 1.959964  # half the width of the central 95 % of a normal distribution, in standard deviations
@@ -93,7 +93,7 @@ def _front(policy: SeveralObjectivesPolicy, best: Best, context: Mapping[Any, An
     values = [f"{name} {with_error(here.values[name], here.stds[name])}" for name in here.values]
     ends = {name: sorted(each.values[name] for each in front) for name in here.values}
     ranges = [f"{name} from {shown(found[0])} to {shown(found[-1])}" for name, found in ends.items()]
-    count = f"{len(front):,} setting{'s' * (len(front) != 1)}"
+    count = counted(len(front), "setting")
     return [f"Its values: {listed(values, MOST_NAMES)}", f"Front: {count}, {listed(ranges, MOST_NAMES)}", limits]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from scalable_bandits import analysis, checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.runs.readable import listed, significant, with_error
+from scalable_bandits.runs.readable import counted, listed, significant, with_error
 from scalable_bandits.specification import nearest
 
 if TYPE_CHECKING:
@@ -121,9 +121,9 @@ def sentences(result: xarray.Dataset, compared: Sequence[Comparison] = ()) -> li
     runs, horizon = analysis.complete(result), analysis.horizons_of(result)[-1]
     planned = analysis.present(result)[..., None] & np.ones_like(runs)
     left = int((planned & ~runs).sum())
-    size = [_count(result.sizes[name], name) for name in ("case", "policy", "replicate")]
+    size = [counted(result.sizes[name], name) for name in ("case", "policy", "replicate")]
     rounds = " and ".join(f"{each:,}" for each in analysis.horizons_of(result))
-    unfinished = f"; {left:,} of {_count(int(planned.sum()), 'run')} unfinished" if left else ""
+    unfinished = f"; {left:,} of {counted(int(planned.sum()), 'run')} unfinished" if left else ""
     lines = [f"{result.attrs['title']}: {', '.join(size)}, {rounds} rounds{unfinished}"]
     if not runs.any():
         return lines
@@ -144,11 +144,6 @@ def sentences(result: xarray.Dataset, compared: Sequence[Comparison] = ()) -> li
     if agrees:
         lines.append(f"Published numbers: {sum(agrees)} of {len(agrees)} are within 2 standard errors of ours")
     return [line for line in lines if line]
-
-
-def _count(number: int, what: str) -> str:
-    plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
-    return f"{number:,} {what if number == 1 else plural}"
 
 
 def _best(row: analysis.Mean, others: Sequence[analysis.Difference], waiting: bool, tuning: bool, unit: str) -> str:

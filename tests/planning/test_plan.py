@@ -303,7 +303,7 @@ def test_command(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.exit_code == recorded.exit_code == 0, found.output + recorded.output
     assert len(asked) == 2
     assert asked[0] == asked[1]
-    for text in ("what a run takes", "the study", "IGP-UCB", "2,000", "untested", "workers do not pay"):
+    for text in ("what a run takes", "the study", "IGP-UCB", "2,000", "untested", "do not pay: they save"):
         assert text in " ".join(found.stdout.split())
     record = json.loads(recorded.stdout)
     assert [each["workers"] for each in record["workers"]] == [1, 2, 2000]

@@ -90,7 +90,7 @@ def test_the_command_plans_and_measures_nothing(pool: sb.Pool, monkeypatch: pyte
     found, recorded = CliRunner().invoke(app, planned), CliRunner().invoke(app, [*planned, "--json"])
     assert found.exit_code == recorded.exit_code == 0, found.output + recorded.output
     assert asked[0] == asked[1] == {"batch": 8, "workers": [1, 256], "candidates": 10**9, "on": None}
-    for text in ("1,000,000,000 candidates in 10,000,000 chunks, 5 batches", "workers do not pay", "40 observations"):
+    for text in ("1,000,000,000 candidates in 10,000,000 chunks, 5 batches", "do not pay: they save", "40 observations"):
         assert text in " ".join(found.stdout.split())
     assert json.loads(recorded.stdout)["workers"][0]["workers"] == 1
     for more, message in (
@@ -107,7 +107,7 @@ def test_one_is_singular(pool: sb.Pool, monkeypatch: pytest.MonkeyPatch) -> None
     made = plan_screen(pool, 40, batch=8)._replace(candidates=1, chunks=1, batches=1, enough=1)
     monkeypatch.setattr(planning, "plan_screen", lambda *given, **options: made)
     found = CliRunner().invoke(app, ["screen", "--pool", pool.path, "--budget", "1", "--batch", "1", "--plan", "1"])
-    for text in ("1 candidate in 1 chunk, 1 batch ", "more than 1 worker does not pay: it saves less than a tenth"):
+    for text in ("1 candidate in 1 chunk, 1 batch ", "more workers than 1 do not pay: they save less than a tenth"):
         assert text in " ".join(found.stdout.split())
 
 
