@@ -460,11 +460,13 @@ class Pool(Space):
         labels = self._labels
         if new := sorted(set(numbers.tolist()) - labels.keys()):
             labels.update(zip(new, self._candidates.labels(np.array(new)), strict=True))
-            known = {labels[number]: number for number in reversed(new)} | self._numbers
-            self._numbers.update((labels[number], number) for number in new)
-            if twice := [number for number in new if known[labels[number]] != number]:
-                pair = f"candidates {known[labels[twice[0]]]} and {twice[0]} have one label, {labels[twice[0]]!r}"
-                checks.warn(f"pool: {pair}; what is told by a label counts for one candidate: tell numbers")
+            pairs = []
+            for number in new:
+                before, self._numbers[labels[number]] = self._numbers.get(labels[number], number), number
+                pairs += [(before, number)] if before != number else []
+            if pairs:
+                which = f"candidates {pairs[0][0]} and {pairs[0][1]} have one label, {labels[pairs[0][1]]!r}"
+                checks.warn(f"pool: {which}; what is told by a label counts for one candidate: tell numbers")
         return [labels[number] for number in numbers.tolist()]
 
     def gather(self, values: list[Any]) -> Any:

@@ -30,7 +30,7 @@ TABLES = "specification"  # study file
 BUILD = "build"  # name of the function of a study that was made in Python
 AXES = "axes"  # table of a study file
 KEEP = "keep"  # which rounds are kept, if not all are
-# Keys that may differ.
+# Keys that may differ; earlier versions wrote "spaces", which the specifications of runs have, too.
 FREE = ("version", "python", "data", "title", "source", "replicates", HORIZON, HORIZONS, ABSENT, BUILD, "spaces")
 TABLE_OF = {"cases": "environments", "policies": "policies"}  # tables of a study file by list
 

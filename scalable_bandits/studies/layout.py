@@ -102,7 +102,7 @@ class LayoutChoice(NamedTuple):
         Raises
         ------
         ValueError
-            If there is none of a chosen name at the chosen values.
+            If nothing has a chosen name at the chosen values.
         """
         chosen = self.cases if name == "cases" else self.policies
         axes = self.axes.items()

@@ -39,7 +39,7 @@ class Study:
     name
         Name of the study.
     title, source
-        Title, the name if there is none, and source in the literature.
+        Title, by default the name, and source in the literature.
     cases
         Names of the cases; the figure has a panel for each.
     build
