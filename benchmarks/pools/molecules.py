@@ -1,7 +1,7 @@
 """Fingerprints and labels of the molecules of MOSES: a program for an environment with rdkit and molsets alone.
 
-``python molecules.py FILE [SHARE]`` writes a seeded share (.1) of the 1.94 million molecules of MOSES (Polykovskiy et
-al. 2020, package molsets, whose code is not run): Morgan fingerprints of radius 2 with 1,024 bits, and three labels:
+``python molecules.py FILE SHARE LABEL`` writes a seeded share of the 1.94 million molecules of MOSES (Polykovskiy et
+al. 2020, package molsets, whose code is not run): Morgan fingerprints of radius 2 with 1,024 bits, and a label:
 
     QED            drug-likeness (Bickerton et al. 2012)
     penalised logP logP - synthetic accessibility - excess of the largest ring over six atoms (Gomez-Bombarelli et al.
@@ -34,8 +34,8 @@ def all_smiles():
     return found
 
 
-def described(smiles):
-    """Return the packed fingerprints and the labels of some molecules."""
+def described(smiles, label):
+    """Return the packed fingerprints and the label of some molecules."""
     from rdkit import Chem, RDConfig, RDLogger
     from rdkit.Chem import QED, Crippen, rdFingerprintGenerator
 
@@ -45,31 +45,32 @@ def described(smiles):
     RDLogger.DisableLog("rdApp.*")
     generator = rdFingerprintGenerator.GetMorganGenerator(radius=RADIUS, fpSize=BITS)
     groups = [Chem.MolFromSmarts(each) for each in GROUPS]
-    bits, labels = np.empty((len(smiles), BITS // 8), dtype=np.uint8), np.empty((len(smiles), 3))
-    for i, text in enumerate(smiles):
-        molecule = Chem.MolFromSmiles(text)
-        bits[i] = np.packbits(generator.GetFingerprintAsNumPy(molecule))
+
+    def penalised_logp(molecule):
         ring = max((len(each) for each in molecule.GetRingInfo().AtomRings()), default=0)
-        labels[i] = (
-            QED.qed(molecule),
-            Crippen.MolLogP(molecule) - sascorer.calculateScore(molecule) - max(ring - 6, 0),
-            sum(len(molecule.GetSubstructMatches(group)) for group in groups),
-        )
-    return bits, labels
+        return Crippen.MolLogP(molecule) - sascorer.calculateScore(molecule) - max(ring - 6, 0)
+
+    def rare_groups(molecule):
+        return sum(len(molecule.GetSubstructMatches(group)) for group in groups)
+
+    measure = {"QED": QED.qed, "penalised logP": penalised_logp, "rare groups": rare_groups}[label]
+    molecules = [Chem.MolFromSmiles(text) for text in smiles]
+    bits = np.array([np.packbits(generator.GetFingerprintAsNumPy(each)) for each in molecules])
+    return bits, np.array([measure(each) for each in molecules], dtype=np.float64)
 
 
 def main():
     """Run the program."""
-    path, share = Path(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else 0.1
+    path, share, label = Path(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
     every = all_smiles()
     chosen = np.arange(len(every))
     if share < 1:
         chosen = np.sort(np.random.default_rng(0).choice(len(every), int(len(every) * share), replace=False))
     smiles = [every[i] for i in chosen.tolist()]
     with multiprocessing.Pool() as pool:
-        parts = pool.map(described, [smiles[i : i + 2000] for i in range(0, len(smiles), 2000)], chunksize=1)
-    bits, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
-    np.savez(path, bits=bits, labels=labels, smiles=np.array(smiles))
+        parts = pool.starmap(described, [(smiles[i : i + 2000], label) for i in range(0, len(smiles), 2000)], 1)
+    bits, values = (np.concatenate(part) for part in zip(*parts, strict=True))
+    np.savez(path, bits=bits, values=values)
     print(f"{len(bits)} molecules in {path}")
 
 

@@ -22,7 +22,7 @@ from benchmarks.tuners.peers.apart import folder, python_of
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments.published.hpo import HPOLib, HPOTable, NASBench201
 
-FILE = "molecules-{share}.npz"  # in the folder of the environments
+FILE = "molecules-{share}-{label}.npz"  # in the folder of the environments
 LABELS = ("QED", "penalised logP", "rare groups")
 SHARE = 0.001  # of the pool that is a batch, and of the best that are counted
 SCORED = {0.003: 3, 0.01: 10, 0.024: 24}  # batches after which they are counted, by the share that was measured
@@ -61,8 +61,8 @@ class Problem(NamedTuple):
 
 
 @functools.lru_cache(maxsize=1)
-def _molecules(share: float) -> tuple[NDArray[np.uint8], Floats]:
-    path = folder() / FILE.format(share=share)
+def _of_molecules(label: str, share: float) -> Problem:
+    path = folder() / FILE.format(share=share, label=label)
     if not path.exists():
         venv.create(folder() / "molecules", with_pip=True)
         for words in (["-m", "pip", "install", "rdkit"], ["-m", "pip", "install", "--no-deps", "molsets"]):
@@ -70,15 +70,10 @@ def _molecules(share: float) -> tuple[NDArray[np.uint8], Floats]:
         program = Path(__file__).with_name("molecules.py")
         with tempfile.TemporaryDirectory(dir=folder()) as temporary:
             made = Path(temporary, path.name)
-            subprocess.run([str(python_of("molecules")), str(program), str(made), str(share)], check=True)
+            subprocess.run([str(python_of("molecules")), str(program), str(made), str(share), label], check=True)
             os.replace(made, path)
     with np.load(path) as held:
-        return held["bits"], held["labels"]
-
-
-def _of_molecules(label: int, share: float = 0.1) -> Problem:
-    bits, labels = _molecules(share)
-    return Problem(bits, None, labels[:, label])
+        return Problem(held["bits"], None, held["values"])
 
 
 def _of_table(kind: type[HPOTable], name: str) -> Problem:
@@ -93,8 +88,8 @@ def _of_table(kind: type[HPOTable], name: str) -> Problem:
 
 
 PROBLEMS: dict[str, Callable[[], Problem]] = {
-    **{f"MOSES tenth, {label}": functools.partial(_of_molecules, number) for number, label in enumerate(LABELS)},
+    **{f"MOSES tenth, {label}": functools.partial(_of_molecules, label, 0.1) for label in LABELS},
     **{f"HPOLib {name}": functools.partial(_of_table, HPOLib, name) for name in HPOLib.TABLES},
     **{f"NAS-Bench-201 {name}": functools.partial(_of_table, NASBench201, name) for name in NASBench201.TABLES},
-    **{f"MOSES, {label}": functools.partial(_of_molecules, number, 1.0) for number, label in enumerate(LABELS)},
+    **{f"MOSES, {label}": functools.partial(_of_molecules, label, 1.0) for label in LABELS},
 }
