@@ -1,7 +1,8 @@
 """Loops over pairs of points: blocks of covariances, and weighted sums of a kernel's derivatives.
 
-The inner loop runs along a row of the block, which compilers turn into vector instructions. So do they with the
-exponential function here, for arguments x <= 0:
+The inner loop runs along a row of the block, which compilers turn into vector instructions: where they see that numbers
+of columns are not below 0, which would be counted from the end; not in ``row[start + j]``. So do they with the exponential
+function here, for arguments x <= 0:
 
     k = round(x / log 2),  r = x - k log 2,  |r| <= log(2) / 2          log 2 in two parts, so that r keeps all digits
     exp(x) = 2^k (1 + r + r^2 p(r))                                      p: exponential series up to r^13 / 13!
@@ -118,25 +119,26 @@ def squared_sines(X, Z, inverse_lengthscale, frequency, out):
 def mismatches(X, Z, inverse_lengthscale, out):
     """Set out[i, j] = the sum over k of [X[i, k] != Z[j, k]] / lengthscale[k]."""
     columns = np.ascontiguousarray(Z.T)
-    for start in range(0, len(Z), BLOCK):
-        for i in range(len(X)):
-            row = out[i, start : start + BLOCK]
-            row[:] = 0.0
-            for k in range(X.shape[1]):
-                category, inverse = X[i, k], inverse_lengthscale[k]
-                for j in range(len(row)):
-                    row[j] += inverse if columns[k, start + j] != category else 0.0
+    for i in range(X.shape[0]):
+        row = out[i]
+        row[:] = 0.0
+        for k in range(X.shape[1]):
+            category, inverse = X[i, k], inverse_lengthscale[k]
+            for j in range(Z.shape[0]):
+                row[j] += inverse if columns[k, j] != category else 0.0
 
 
 @njit(cache=True, nogil=True)
 def inner_products(X, Z, inverse_lengthscale, bias, out):
     """Set out[i, j] = bias + sum over k of X[i, k] Z[j, k] / lengthscale[k]^2."""
+    columns = np.ascontiguousarray(Z.T)
     for i in range(X.shape[0]):
-        for j in range(Z.shape[0]):
-            total = bias
-            for k in range(X.shape[1]):
-                total += (X[i, k] * inverse_lengthscale[k]) * (Z[j, k] * inverse_lengthscale[k])
-            out[i, j] = total
+        row = out[i]
+        row[:] = bias
+        for k in range(X.shape[1]):
+            scaled, inverse = X[i, k] * inverse_lengthscale[k], inverse_lengthscale[k]
+            for j in range(Z.shape[0]):
+                row[j] += scaled * (columns[k, j] * inverse)
 
 
 @njit(cache=True, nogil=True)
@@ -413,39 +415,27 @@ def bit_words(X, words, counts):
 @njit(cache=True, nogil=True)
 def shared_bits(X, Z, out):
     """Set out[i, j] to the number of bits that are 1 in both X[:, i] and Z[:, j], of words (w, n) and (w, m)."""
-    both, fours = np.empty(BLOCK, dtype=np.uint64), X.shape[0] - X.shape[0] % 4
-    for start in range(0, Z.shape[1], BLOCK):
-        count = min(BLOCK, Z.shape[1] - start)
-        for i in range(X.shape[1]):
-            for j in range(count):
-                both[j] = np.uint64(0)
-            for k in range(0, fours, 4):  # four at a time, because sums are read and written as slowly as words
-                a, b, c, d = X[k, i], X[k + 1, i], X[k + 2, i], X[k + 3, i]
-                for j in range(count):
-                    z = start + j
-                    both[j] += (ones(a & Z[k, z]) + ones(b & Z[k + 1, z])) + (
-                        ones(c & Z[k + 2, z]) + ones(d & Z[k + 3, z])
-                    )
-            for k in range(fours, X.shape[0]):
-                word = X[k, i]
-                for j in range(count):
-                    both[j] += ones(word & Z[k, start + j])
-            for j in range(count):
-                out[i, start + j] = np.float64(both[j])
+    both = np.empty(Z.shape[1], dtype=np.uint64)
+    for i in range(X.shape[1]):
+        both[:] = np.uint64(0)
+        for k in range(X.shape[0]):
+            word = X[k, i]
+            for j in range(Z.shape[1]):
+                both[j] += ones(word & Z[k, j])
+        for j in range(Z.shape[1]):
+            out[i, j] = np.float64(both[j])
 
 
 @njit(cache=True, nogil=True)
 def shared_counts(X, Z, out):
     """Set out[i, j] to the sum over k of min(X[i, k], Z[j, k])."""
     columns = np.ascontiguousarray(Z.T)
-    for start in range(0, Z.shape[0], BLOCK):
-        stop = min(start + BLOCK, Z.shape[0])
-        for i in range(X.shape[0]):
-            for j in range(start, stop):
-                out[i, j] = 0.0
-            for k in range(X.shape[1]):
-                for j in range(start, stop):
-                    out[i, j] += min(X[i, k], columns[k, j])
+    for i in range(X.shape[0]):
+        row = out[i]
+        row[:] = 0.0
+        for k in range(X.shape[1]):
+            for j in range(Z.shape[0]):
+                row[j] += min(X[i, k], columns[k, j])
 
 
 @njit(cache=True, nogil=True)
