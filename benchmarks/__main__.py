@@ -3,9 +3,9 @@
 ``python -m benchmarks`` runs all at full size (about ten minutes on two cores without ``sketched`` and ``drift``, each
 of which takes as long again or longer, and ``boxes``, in which whole runs of other packages take hours), ``--quick`` at
 a size that only shows that they run, and names choose some of them; ``two`` and ``six`` are the whole runs of
-``boxes``, whose functions ``--seeds`` chooses. ``python -m benchmarks tuners``, ``search``, ``in_flight``,
-``discrete``, ``pools``, ``constrained``, ``failing``, ``biobjective``, ``safety`` and ``contextual`` are commands of
-their own (``--help`` says more).
+``boxes``, whose functions ``--seeds`` chooses, and ``hundred_million`` is a pass over a pool of 13 GB on disk.
+``python -m benchmarks tuners``, ``search``, ``in_flight``, ``discrete``, ``pools``, ``constrained``, ``failing``,
+``biobjective``, ``safety`` and ``contextual`` are commands of their own (``--help`` says more).
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from benchmarks.drift import drift
 from benchmarks.long import long
 from benchmarks.measure import Line, timed
 from benchmarks.partitions import partition
+from benchmarks.passes import hundred_million, passes
 from benchmarks.pools import command as pools
 from benchmarks.predictions import predictions
 from benchmarks.priors import priors
@@ -262,11 +263,12 @@ def reopen(quick: bool) -> Iterator[Line]:
 
 _ALL = (
     startup, compilation, grid2, peers, grid3, engines, store, reopen, partition, changing, priors, cluster, sharded,
-    sampler, searched, approximate, stopping, coverage, long, repeats, predictions, weights, refinement, boxes,
-    sketched, drift,
+    sampler, searched, approximate, stopping, coverage, long, repeats, predictions, weights, refinement, passes,
+    boxes, sketched, drift,
 )  # fmt: skip
 BENCHMARKS: dict[str, Callable[..., Iterator[Line]]] = {f.__name__: f for f in _ALL}
 SEEDED: dict[str, Callable[..., Iterator[Line]]] = {f.__name__: f for f in (boxes, two, six)}
+NAMED = {**BENCHMARKS, **SEEDED, "hundred_million": hundred_million}  # some only where they are named
 COMMANDS = {
     "tuners": tuners, "search": search, "in_flight": in_flight, "discrete": discrete, "pools": pools,
     "constrained": constrained, "failing": failing, "biobjective": biobjective, "safety": safety,
@@ -278,7 +280,7 @@ def main() -> None:
     if sys.argv[1:2] and sys.argv[1] in COMMANDS:
         sys.exit(COMMANDS[sys.argv[1]].main(sys.argv[2:]))
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[*BENCHMARKS, *SEEDED, []], help="which; all if none is named")
+    parser.add_argument("names", nargs="*", choices=[*NAMED, []], help="which; all if none is named")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that they run")
     parser.add_argument("--seeds", nargs="+", type=int, help="of the functions in " + ", ".join(SEEDED))
     parser.add_argument("--before", metavar="REVISION", help="of git: `long` measures this version, too")
@@ -289,7 +291,7 @@ def main() -> None:
     table = Table("benchmark", "ours", "against", "ratio", "asked", title=measure.machine(), title_justify="left")
     for name in arguments.names or BENCHMARKS:
         more = (arguments.seeds,) if name in SEEDED else (arguments.before,) if name == "long" else ()
-        for line in {**BENCHMARKS, **SEEDED}[name](arguments.quick, *more):
+        for line in NAMED[name](arguments.quick, *more):
             table.add_row(*line)
     Console(width=130).print(table)
 

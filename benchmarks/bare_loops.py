@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 from numba import njit
+from scipy.linalg.blas import dtrmm
 
 from scalable_bandits._numba_philox import integers
 
@@ -127,3 +128,39 @@ def draws(table, noise):
         counts[p] += 1.0
         sums[p] += ys[t]
     return regrets.sum()
+
+
+@njit(cache=True)
+def ones(word):
+    """The number of bits of a word that are 1, in the form that compilers know."""
+    word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
+    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return (word * np.uint64(0x0101010101010101)) >> np.uint64(56)
+
+
+@njit(cache=True)
+def tanimoto(bits, points, scale, out):
+    """Scaled Tanimoto similarities out (n, m) of fingerprints (n, w) and others (m, w), of words of 64 bits."""
+    columns, both = np.ascontiguousarray(points.T), np.empty(points.shape[0], dtype=np.uint64)
+    sizes = np.zeros(points.shape[0], dtype=np.uint64)
+    for j in range(points.shape[0]):
+        for k in range(points.shape[1]):
+            sizes[j] += ones(points[j, k])
+    for i in range(bits.shape[0]):
+        size = np.uint64(0)
+        both[:] = np.uint64(0)
+        for k in range(bits.shape[1]):
+            size += ones(bits[i, k])
+            for j in range(points.shape[0]):
+                both[j] += ones(bits[i, k] & columns[k, j])
+        for j in range(points.shape[0]):
+            out[i, j] = scale * np.float64(both[j]) / np.float64(size + sizes[j] - both[j])
+
+
+def fingerprints(bits, points, scale, weights, inverse):
+    """Mean and variance of fingerprints (n, w), given the inverse of the factor: similarities, then BLAS."""
+    cross = np.empty((len(bits), len(points)))
+    tanimoto(bits, points, scale, cross)
+    solved = dtrmm(1.0, inverse, cross.T, lower=1)
+    return cross @ weights, scale - np.einsum("ij,ij->j", solved, solved)

@@ -1,7 +1,7 @@
 """Loops over pairs of points: blocks of covariances, and weighted sums of a kernel's derivatives.
 
-The inner loop runs along a row of the block, which compilers turn into vector instructions: where they see that numbers
-of columns are not below 0, which would be counted from the end; not in ``row[start + j]``. So do they with the exponential
+The inner loop runs along a row of the block, which compilers turn into vector instructions if they see that no index is
+below 0, which would count from the end: that of `row[j]`, not of `row[start + j]`. So do they with the exponential
 function here, for arguments x <= 0:
 
     k = round(x / log 2),  r = x - k log 2,  |r| <= log(2) / 2          log 2 in two parts, so that r keeps all digits
