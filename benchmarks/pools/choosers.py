@@ -65,7 +65,33 @@ class Physbo:
         return [int(each[0]) for each in found]
 
 
-CHOOSERS = {"forest": Forest, "PHYSBO": Physbo}
+class Baybe:
+    """BayBE's campaign with its defaults: the first batch is random."""
+
+    package = "baybe"
+
+    def __init__(self, x, seed):
+        import pandas as pd
+        from baybe import Campaign
+        from baybe.searchspace import SearchSpace, SubspaceDiscrete
+        from baybe.settings import Settings
+        from baybe.targets import NumericalTarget
+
+        Settings(random_seed=seed).activate()
+        table = pd.DataFrame(x, columns=[f"x{k}" for k in range(x.shape[1])])
+        space = SearchSpace(discrete=SubspaceDiscrete.from_dataframe(table))
+        objective = NumericalTarget("y").to_objective()
+        self._campaign = Campaign(space, objective, allow_recommending_already_measured=False)
+        self._asked = None
+
+    def choose(self, count, chosen, y):
+        if self._asked is not None:
+            self._campaign.add_measurements(self._asked.assign(y=y[-len(self._asked) :]))
+        self._asked = self._campaign.recommend(count)
+        return self._asked.index.tolist()
+
+
+CHOOSERS = {"forest": Forest, "PHYSBO": Physbo, "BayBE": Baybe}
 
 
 def play(chooser, batches, y):

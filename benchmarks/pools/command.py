@@ -2,9 +2,9 @@
 
 Each tuner measures 2.4 % of a pool in 24 batches of .1 %; counted is the share of the best .1 % of all candidates that
 is found after .3, 1 and 2.4 %. A policy of this package has its defaults, without a kernel. A random forest of which
-the largest means are chosen is MolPAL's baseline; PHYSBO draws by random features. Both run in environments of their
-own, which ``--install`` makes. Molecules are described once, by rdkit in an environment of its own. Runs are kept, one
-line each, seed by seed. CPU seconds are those of all choices.
+the largest means are chosen is MolPAL's baseline; PHYSBO draws by random features; BayBE has its defaults. These run in
+environments of their own, which ``--install`` makes. Molecules are described once, by rdkit in an environment of its
+own. Runs are kept, one line each, seed by seed. CPU seconds are those of all choices.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ from scalable_bandits.environments.sensors import DataMissing
 
 RESULTS, STUDY = Path("docs/results/measured"), "pools"
 OURS = ("MeanOnly", "GPUCB", "GPEI", "GPTS")
-REQUIREMENTS = {"forest": "scikit-learn", "PHYSBO": "physbo"}
+REQUIREMENTS = {"forest": "scikit-learn", "PHYSBO": "physbo", "BayBE": "baybe"}
+LARGEST = {"PHYSBO": 100_000, "BayBE": 20_000}  # candidates: of more, a run takes days
 TUNERS = (*OURS, "random", *REQUIREMENTS)
 SEEDS = 5
 
@@ -86,9 +87,8 @@ def _played(name: str, problem: Problem, seed: int, batches: int) -> tuple[list[
         return found["chosen"], found["cpu_seconds"], found["with"]
 
 
-def run(name: str, label: str, seed: int, batches: int) -> Line:
+def run(name: str, label: str, problem: Problem, seed: int, batches: int) -> Line:
     """Play a run of a tuner, and return what is kept of it."""
-    problem = PROBLEMS[label]()
     began = time.perf_counter()
     chosen, seconds, package = _played(name, problem, seed, batches)
     checkpoints = [
@@ -109,10 +109,13 @@ def play(names: Sequence[str], problems: Sequence[str], seeds: int, batches: int
             print(f"{name} is left out: its environment is made by --install {name}")
             continue
         try:
-            line = run(name, label, seed, batches)
+            problem = PROBLEMS[label]()
         except DataMissing as error:
             print(f"{label} is left out: {error}")
             continue
+        if len(problem.values) > LARGEST.get(name, len(problem.values)):
+            continue
+        line = run(name, label, problem, seed, batches)
         lines.append(where, STUDY, name, line)
         print(f"{name}, {label}, seed {seed}: {line['checkpoints'][-1]}", flush=True)
 
