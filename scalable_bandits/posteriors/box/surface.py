@@ -15,7 +15,7 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.box import _numba_outline as numba_outline
 from scalable_bandits.posteriors.regression import covariances
 
-INFORMATIVE = 8  # observations given which variances are bounded
+INFORMATIVE = 4  # observations given which variances are bounded
 FEW_COLUMNS = 3  # up to so many, dtrmv by column is faster than dtrmm, which copies the triangle: threefold for one
 
 
