@@ -13,6 +13,7 @@ from importlib.metadata import version
 import numpy as np
 
 TREES, DEPTH = 100, 8  # of MolPAL's random forest (Graff, Shakhnovich & Coley 2021)
+TOGETHER = 100_000  # candidates that it predicts at once
 FEATURES = 2000  # random features of PHYSBO's Thompson sampling, as in its examples
 
 
@@ -30,7 +31,9 @@ class Forest:
         if not chosen:
             return self._rng.permutation(len(self._x))[:count].tolist()
         forest = RandomForestRegressor(n_estimators=TREES, max_depth=DEPTH, random_state=self._seed, n_jobs=1)
-        predicted = forest.fit(self._x[chosen], y).predict(self._x)
+        forest.fit(self._x[chosen], y)
+        starts = range(0, len(self._x), TOGETHER)  # the forest converts what it is given to numbers of four bytes
+        predicted = np.concatenate([forest.predict(self._x[start : start + TOGETHER]) for start in starts])
         predicted[chosen] = -np.inf
         return np.argsort(-predicted, kind="stable")[:count].tolist()
 
