@@ -28,7 +28,6 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.policies.safe import SafePolicy, width_field
-from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.spaces import Mask
 
 
@@ -65,11 +64,7 @@ class LoSBO(SafePolicy):
     _width: float | None = width_field(2.0)
 
     def choose(self, allowed: Mask | None = None) -> int:
-        among = self._safe_among(allowed)
-        now = self._ends(self._pending.numbers)  # (1)
-        found, widths = self._maximisers(among, now), self._widths_at(now)  # (2)
-        found |= self._widest_expanders(among & ~found, now, widths, float(widths[found].max()))  # (3)
-        return choose(widths, self._salt, found)[0]  # (4)
+        return self._least_known(allowed)  # (1) to (4)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         lowest = y - self.noise_bound * math.sqrt(noise_variance / self.regularization)

@@ -40,7 +40,7 @@ from scalable_bandits.policies.bounded_outputs import BoundedOutputsPolicy
 from scalable_bandits.policies.confidence import Confidence, UnprovenWidth
 from scalable_bandits.policies.outputs import Limit, limits_if_any
 from scalable_bandits.policies.pending import AllFailed
-from scalable_bandits.posteriors.engine import TIE_TOLERANCE
+from scalable_bandits.posteriors.engine import TIE_TOLERANCE, choose
 from scalable_bandits.posteriors.models.model import MEAN, Query
 from scalable_bandits.posteriors.state import StateEntry, value
 from scalable_bandits.spaces import Domain, Indices, Mask
@@ -234,6 +234,14 @@ class SafePolicy(BoundedOutputsPolicy):
 
     # ---- choices
 
+    def _least_known(self, allowed: Mask | None) -> int:
+        """Return the maximiser or expander of largest w_t, of those allowed."""
+        among = self._safe_among(allowed)
+        now = self._ends(self._pending.numbers)  # (1)
+        found, widths = np.asarray(among & (now.upper[0] >= now.lower[0, among].max())), self._widths_at(now)  # (3)
+        found |= self._widest_expanders(among & ~found, now, widths, float(widths[found].max()))
+        return choose(widths, self._salt, found)[0]
+
     def _ends(self, pending: Sequence[int]) -> Intervals:
         """Return the confidence intervals of the candidates, given pending ones at their posterior means."""
         mean, half = self._intervals(pending)
@@ -267,10 +275,6 @@ class SafePolicy(BoundedOutputsPolicy):
             text = f"the confidence intervals of all safe starts are {which}"
             wrong = "they are not safe, or kernel, noise, rkhs_norm or width are wrong"
             checks.warn(f"{type(self).__name__}: {text}: {wrong}", UnsafeStart)
-
-    def _maximisers(self, among: Mask, now: Intervals) -> Mask:
-        """Return the mask (n,) of those of some safe candidates that could be the best of them."""
-        return np.asarray(among & (now.upper[0] >= now.lower[0, among].max()))  # (3)
 
     def _widest_expanders(self, among: Mask, now: Intervals, widths: Floats, least: float = 0.0) -> Mask:
         """Return the mask (n,) of expanders, with the widest of some safe candidates if it is wider than `least`."""

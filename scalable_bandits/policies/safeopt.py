@@ -33,7 +33,6 @@ from __future__ import annotations
 import attrs
 
 from scalable_bandits.policies.safe import SafePolicy
-from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.spaces import Mask
 
 
@@ -66,8 +65,4 @@ class SafeOpt(SafePolicy):
     """
 
     def choose(self, allowed: Mask | None = None) -> int:
-        among = self._safe_among(allowed)  # (2)
-        now = self._ends(self._pending.numbers)  # (1)
-        found, widths = self._maximisers(among, now), self._widths_at(now)  # (3)
-        found |= self._widest_expanders(among & ~found, now, widths, float(widths[found].max()))  # (4)
-        return choose(widths, self._salt, found)[0]  # (5)
+        return self._least_known(allowed)  # (1) to (5)
