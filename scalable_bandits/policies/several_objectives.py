@@ -173,17 +173,14 @@ class SeveralObjectivesPolicy(ConstrainedGPEI):
             means = np.stack(
                 [model.deviation(points)[0] + model.prior_mean(points) for model in self._objective_models]
             )
-            values, chances = np.concatenate([values, means.T]), np.append(chances, self._chances(points))
+            values = np.concatenate([values, means.T])
+            chances = np.append(chances, self._limited.chances(points).prod(axis=0))
         values = values[chances >= LIKELY]
         if not len(values):
             return None
         values = np.unique(values[on_front(values)], axis=0)
         reference = self._reference_of(values)
         return Front(values[(values > reference).all(axis=1)], reference, values.max(axis=0))
-
-    def _chances(self, points: Floats) -> Floats:
-        """Return the probabilities (k,) that all limits are kept at points (k, d)."""
-        return np.asarray(self._limited.chances(points).prod(axis=0))
 
     def _reference_of(self, front: Floats) -> Floats:
         """Return the reference point (p,) of a front (m, p): that which was given, or one a little beyond it."""
@@ -204,9 +201,10 @@ class SeveralObjectivesPolicy(ConstrainedGPEI):
         chances, misses = self._limited.measured(numbers, points)
         return MeasuredPoints(numbers, points, averages, values, chances.prod(axis=0), misses.sum(axis=0))
 
-    def _front_mask(self, found: MeasuredPoints) -> Mask:
-        """Return the mask (k,) of the measured points of the front; of those that are likely to be feasible."""
-        mask = found.chances >= LIKELY
+    @staticmethod
+    def _front_mask(found: MeasuredPoints, probability: float = LIKELY) -> Mask:
+        """Return the mask (k,) of the front of those measured points that are feasible with a probability."""
+        mask = found.chances >= probability
         mask[mask] = on_front(found.values[mask])
         return mask
 
@@ -253,9 +251,7 @@ class SeveralObjectivesPolicy(ConstrainedGPEI):
         """
         with self._lock:
             found = self._measured_with(context)
-            mask = found.chances >= 1.0 - self.delta
-            mask[mask] = on_front(found.values[mask])
-            rows = np.flatnonzero(mask)
+            rows = np.flatnonzero(self._front_mask(found, 1.0 - self.delta))
             rows = rows[np.argsort(-found.values[rows, 0], kind="stable")]
             means, stds = self._described_front(found, rows)
             xs = self.domain.values(found.numbers[rows].tolist())
