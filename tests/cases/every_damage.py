@@ -3,7 +3,6 @@
 import collections
 import contextlib
 import importlib
-import json
 import re
 import shutil
 import sqlite3
@@ -436,13 +435,13 @@ def readable_rounds(store, damage, target):
         return set()
     expected, found = store.rows, database_rows(shutil.copytree(target, target.with_name("read")))
     whole = {key: row for key, row in expected.items() if found.get(key) == row}
-    if ("run", "attributes") not in whole:
+    if ("run", 0) not in whole:
         return set()  # but for what was copied when it was closed
-    rounds = {row[5] - 1 for (table, _), row in whole.items() if table == "evaluations" and row[1] == "done"}
-    counted = json.loads(expected["run", "state"][1])["rounds"]
+    rounds = {row[6] - 1 for (table, _), row in whole.items() if table == "evaluations" and row[2] == "done"}
+    counted = expected["state", 0][2]
     for number in (name for table, name in whole if table == "chunks"):
         damaged = re.fullmatch(rf"(?!round)\w+/c\.{number}(\.0)?", damage.file)
-        if not damaged and (("run", "state") in whole or (number + 1) * CHUNK < counted):
+        if not damaged and (("state", 0) in whole or (number + 1) * CHUNK < counted):
             rounds |= set(range(number * CHUNK, min((number + 1) * CHUNK, counted)))
     return rounds
 
@@ -452,11 +451,10 @@ def database_rows(folder):
     rows, path = {}, folder / DATABASE
     if not path.exists():
         return rows
-    names = {"run": ("attributes", "state"), "chunks": range(9), "evaluations": range(2 * ROUNDS)}
+    numbers = {"run": range(1), "state": range(1), "chunks": range(9), "evaluations": range(2 * ROUNDS)}
     with contextlib.closing(sqlite3.connect(path)) as connection:
-        for table, name in ((each, name) for each in names for name in names[each]):
-            column = "name" if table == "run" else "number"
+        for table, number in ((each, number) for each in numbers for number in numbers[each]):
             with contextlib.suppress(sqlite3.Error, UnicodeDecodeError):
-                found = connection.execute(f"SELECT * FROM {table} WHERE {column} = ?", [name]).fetchone()
-                rows |= {} if found is None else {(table, name): found}
+                found = connection.execute(f"SELECT * FROM {table} WHERE number = ?", [number]).fetchone()
+                rows |= {} if found is None else {(table, number): found}
     return rows
