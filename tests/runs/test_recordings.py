@@ -77,7 +77,6 @@ def self_made(space, draw, count):
     return space.points()[draw.integers(0, space.size, count)]
 
 
-@pytest.mark.usefixtures("small")
 def assert_same_pending(policy, twin):
     """The same points are pending, under the same numbers."""
     np.testing.assert_array_equal(policy.pending, twin.pending)
@@ -85,6 +84,7 @@ def assert_same_pending(policy, twin):
     np.testing.assert_array_equal(*numbers)
 
 
+@pytest.mark.usefixtures("small")
 class TestRecordings:
     """What a policy is asked and told is kept, and told again."""
 
