@@ -22,15 +22,14 @@ import optuna
 import pandas as pd
 import pyarrow.parquet
 import pytest
+from cases.command import command
 from cases.drawn_spaces import Plan, plans
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
-from typer.testing import CliRunner
 
 import scalable_bandits as sb
-from scalable_bandits.cli import app
 from scalable_bandits.integrations import tables
 from scalable_bandits.integrations.optuna_study import distribution_of, parameter_of
 
@@ -287,15 +286,12 @@ def test_without_a_package(found: sb.TuningResult, tmp_path: Path, monkeypatch: 
 
 
 def test_the_command(found: sb.TuningResult, tmp_path: Path) -> None:
-    def command(*arguments: object) -> Any:
-        return CliRunner(env={"COLUMNS": "160"}).invoke(app, ["export", *map(str, arguments)])
-
-    done = command(tmp_path / "run", "--to", tmp_path / "run.csv")
+    done = command("export", tmp_path / "run", "--to", tmp_path / "run.csv")
     assert done.exit_code == 0, done.output
     assert f"Saved: {tmp_path}/run.csv, 25 rows" in done.stdout
-    assert command(tmp_path / "run", "--to", f"sqlite:///{tmp_path}/runs.db", "--name", "mine").exit_code == 0
+    assert command("export", tmp_path / "run", "--to", f"sqlite:///{tmp_path}/runs.db", "--name", "mine").exit_code == 0
     assert len(opened(f"sqlite:///{tmp_path}/runs.db", "mine").trials) == 25
-    refused = command(tmp_path / "run", "--to", "run.xlsx")
+    refused = command("export", tmp_path / "run", "--to", "run.xlsx")
     assert refused.exit_code == 2
     assert "error: to: got 'run.xlsx'" in refused.stderr
 

@@ -9,10 +9,9 @@ import textwrap
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from cases.command import command
 
 import scalable_bandits as sb
-from scalable_bandits.cli import app
 from scalable_bandits.runs.resuming import resume
 from scalable_bandits.status import status
 
@@ -114,7 +113,7 @@ def test_a_screening_is_shown(pool, tmp_path):
     """In words, and as a page."""
     found = sb.screen(value, pool, 30, batch=15, store=tmp_path / "run.zarr")
     assert f"x = {found.best.x}" in found.summary()
-    page = CliRunner().invoke(app, ["report", str(tmp_path / "run.zarr"), "--out", str(tmp_path / "page.html")])
+    page = command("report", tmp_path / "run.zarr", "--out", tmp_path / "page.html")
     assert page.exit_code == 0, page.output
     shown, failed = (tmp_path / "page.html").read_text(), [LABELS[int(each.x[0])] for each in found.failed]
     best = max((x for x in choices(found) if x not in failed), key=VALUES.__getitem__)
@@ -159,9 +158,6 @@ def test_the_command_screens_a_pool_with_a_program(tmp_path, monkeypatch):
     with open("assay", "w") as script:
         script.write('#!/bin/sh\nif [ "$1" = CC ]; then exit 3; fi\necho "${#1}"\n')
     os.chmod("assay", 0o755)
-
-    def command(*words):
-        return CliRunner().invoke(app, words)
 
     line = ["screen", "--pool", "pool.zarr", "--store", "run.zarr", "--budget", "100", "--batch", "25", "--json"]
     refused = command(*line, "--command", "./assay {smiles}", "--maximize")

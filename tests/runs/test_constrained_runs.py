@@ -9,10 +9,9 @@ import numpy as np
 import optuna
 import pandas
 import pytest
-from typer.testing import CliRunner
+from cases.command import command
 
 import scalable_bandits as sb
-from scalable_bandits.cli import app
 from scalable_bandits.integrations.export import export
 from scalable_bandits.report.watched_run import WatchedRun
 from scalable_bandits.report.writing import write_report
@@ -254,10 +253,6 @@ awk -v x="$1" -v y="$2" 'BEGIN {
     printf "{\\"loss\\": %.9f, \\"made\\": {\\"cost\\": %.9f}}\\n", (x - .9)^2 + (y - .9)^2, x + y
 }'
 """
-
-
-def command(*arguments):
-    return CliRunner(env={"COLUMNS": "160"}).invoke(app, [str(argument) for argument in arguments])
 
 
 def test_command(tmp_path, monkeypatch):

@@ -8,11 +8,10 @@ import numpy as np
 import optuna
 import pandas
 import pytest
+from cases.command import command
 from naive import fronts
-from typer.testing import CliRunner
 
 import scalable_bandits as sb
-from scalable_bandits.cli import app
 from scalable_bandits.formulas.hypervolume import hypervolume
 from scalable_bandits.integrations.export import export
 from scalable_bandits.report.writing import write_report
@@ -179,10 +178,6 @@ awk -v x="$1" -v y="$2" 'BEGIN {
     printf "{\\"loss\\": %.9f, \\"made\\": {\\"speed\\": %.9f}}\\n", (x - .9)^2 + y^2, 2 - (x - .1)^2 - (y - .8)^2
 }'
 """
-
-
-def command(*arguments):
-    return CliRunner(env={"COLUMNS": "160"}).invoke(app, [str(argument) for argument in arguments])
 
 
 def test_command(tmp_path, monkeypatch):

@@ -4,10 +4,9 @@ import json
 import sys
 
 import pytest
-from typer.testing import CliRunner
+from cases.command import command
 
 import scalable_bandits as sb
-from scalable_bandits.cli import app
 from scalable_bandits.status import status
 
 SPACE = sb.SearchSpace(
@@ -22,10 +21,6 @@ SPACE = sb.SearchSpace(
 
 def loss(setting):
     return setting["[b]depth[/b]"] + setting.get("share", 1.0)
-
-
-def command(*arguments):
-    return CliRunner(env={"COLUMNS": "140"}).invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,9 @@ import re
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from cases.command import command
 
 import scalable_bandits as sb
-from scalable_bandits.cli import app
 from scalable_bandits.report.run_page import rebuilt, stored_result
 from scalable_bandits.runs.resuming import resume
 from scalable_bandits.store import ObservationStore
@@ -196,7 +195,7 @@ def test_by_the_command(tmp_path, monkeypatch):
     call = ["tune", "--space", "space.toml", "--command", "echo {depth}", "--store", "run", "--minimize"]
 
     def played(*more):
-        done = CliRunner(env={"COLUMNS": "160"}).invoke(app, [*call, *more])
+        done = command(*call, *more)
         return done.exit_code, done.output
 
     status, output = played("--budget", "3", "--context", "load=0.7", "--context", "kind=fine")

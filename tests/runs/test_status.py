@@ -10,18 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases.command import command
 from cases.store import change_attributes
-from typer.testing import CliRunner
 
 import scalable_bandits as sb
-from scalable_bandits.cli import app
 from scalable_bandits.runs.result import best_points
 from scalable_bandits.runs.resuming import resume
 from scalable_bandits.status import runs_in, status
-
-
-def command(*arguments, columns=140):
-    return CliRunner(env={"COLUMNS": str(columns)}).invoke(app, [str(argument) for argument in arguments])
 
 
 def environments():

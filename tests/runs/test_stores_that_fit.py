@@ -13,15 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cases.command import command
 from cases.drawn_spaces import VALUES, Colour, Kind, Plan, changed, kinds_with, plans, values
 from cases.paths import TESTS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator
-from typer.testing import CliRunner
 
 import scalable_bandits as sb
-from scalable_bandits.cli import app
 from scalable_bandits.identity import code_of, identity_of, undescribed
 from scalable_bandits.integrations.sklearn import BanditSearchCV
 from scalable_bandits.specification import differences, plain
@@ -128,7 +127,7 @@ def by_command(space: sb.SearchSpace, place: Path, budget: int) -> Any:
     words = " ".join(f"{{{name}}}" for name in space.names)
     line = f"sh -c 'echo 1' {words}"
     asked = ["tune", "--space", file, "--command", line, "--store", place, "--budget", budget, "--minimize", "--json"]
-    done = CliRunner().invoke(app, [str(each) for each in asked])
+    done = command(*asked)
     if done.exit_code:
         raise sb.SpecificationDiffers(done.output)
     return space.arguments(ObservationStore.open(place).read(names=["x"])["x"])

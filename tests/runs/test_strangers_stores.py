@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cases.command import command
 from cases.store import change_attributes
-from typer.testing import CliRunner
 
 import scalable_bandits as sb
-from scalable_bandits.cli import app
 from scalable_bandits.report import write_report
 from scalable_bandits.runs.resuming import resume
 from scalable_bandits.store import ObservationStore
@@ -20,10 +19,6 @@ ADDRESS = "tcp://192.0.2.1:8786"  # which nobody has
 
 def objective(x: Any) -> float:
     return float(x[0])
-
-
-def command(*arguments: object) -> Any:
-    return CliRunner(env={"COLUMNS": "160"}).invoke(app, [str(argument) for argument in arguments])
 
 
 def policy() -> sb.Policy:

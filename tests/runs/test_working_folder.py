@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from cases.command import command
 
 import scalable_bandits as sb
-from scalable_bandits.cli import app
 
 SPACE = sb.Grid([[0, 1]], 40)
 
@@ -37,8 +36,7 @@ def test_a_simulation(durability: Any, folder: Path) -> None:
 def test_a_tuning_run_and_its_command(folder: Path) -> None:
     assert len(sb.minimize(elsewhere, sb.RandomSearch(SPACE), 4, store="run")) == 4
     os.chdir(folder)
-    call = ["resume", "run", "--function", f"{__name__}:elsewhere", "--rounds", "6"]
-    done = CliRunner().invoke(app, call)
+    done = command("resume", "run", "--function", f"{__name__}:elsewhere", "--rounds", 6)
     assert done.exit_code == 0, done.output
     assert "6/6" in done.stdout
     assert Path.cwd() == folder

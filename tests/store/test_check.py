@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 from cases import every_damage
 from cases import store as cases
+from cases.command import command
 from cases.damage import DAMAGES, DATABASE, ROUNDS, files
 from cases.store import CHUNK, create, rows
-from typer.testing import CliRunner
 
 import scalable_bandits as sb
-from scalable_bandits.cli import app
 from scalable_bandits.store import ObservationStore, checkpoints
 
 pytest_plugins = ["cases.store_fixtures"]
@@ -88,31 +87,27 @@ def test_what_is_mended(closed, damage):
 class TestCommand:
     """Code 0 and a line, or code 1 and a line for each damage."""
 
-    @staticmethod
-    def run(*words):
-        return CliRunner().invoke(app, list(map(str, words)), env={"COLUMNS": "300"})
-
     def test_whole_damaged_or_nothing(self, closed, tmp_path):
-        result = self.run("check", closed)
+        result = command("check", closed)
         assert result.exit_code == 0
         assert result.stdout.startswith("whole")
         assert f"{ROUNDS} rounds" in result.stdout
         shutil.copytree(closed, tmp_path / "other.zarr")
         (closed / DATABASE).unlink()
         DAMAGES["flipped"](closed / "y" / "c.0")
-        result = self.run("check", closed)
+        result = command("check", closed)
         assert result.exit_code == 1
         for text in (f"{DATABASE}: it is missing", "y/c.0: "):
             assert text in result.stdout
-        found = json.loads(self.run("check", closed, "--json").stdout)
+        found = json.loads(command("check", closed, "--json").stdout)
         assert [one["whole"] for one in found] == [False]
         assert {part["name"] for part in found[0]["parts"] if part["problem"]} >= {DATABASE, "y/c.0"}
-        result = self.run("check", tmp_path)
+        result = command("check", tmp_path)
         assert [line.split()[0] for line in result.stdout.splitlines() if not line.startswith(" ")] == [
             "whole",
             "damaged",
         ]
-        result = self.run("check", tmp_path / "none")
+        result = command("check", tmp_path / "none")
         assert result.exit_code == 2
         assert "there is no run in" in result.stderr
 
@@ -121,21 +116,21 @@ class TestCommand:
         """Its runs play again what was lost, to the same numbers."""
         place = tmp_path / "runs"
         sizes = ("--replicates", 1, "--horizon", 40)
-        result = self.run("run", "zhou2021-abrupt", *sizes, "--store", place, "--out", tmp_path / "out")
+        result = command("run", "zhou2021-abrupt", *sizes, "--store", place, "--out", tmp_path / "out")
         assert result.exit_code == 0, result.stderr
         expected = sb.Study.open(place).regret.compute()
-        assert self.run("check", place).exit_code == 0
+        assert command("check", place).exit_code == 0
         damaged = sorted(place.rglob("run.sqlite"))[0]
         DAMAGES["half"](damaged)
-        result = self.run("check", place)
+        result = command("check", place)
         assert result.exit_code == 1
         assert damaged.name in result.stdout
-        assert self.run("resume", place, "--out", tmp_path / "out").exit_code == 1
-        result = self.run("resume", place, "--out", tmp_path / "out", "--recover")
+        assert command("resume", place, "--out", tmp_path / "out").exit_code == 1
+        result = command("resume", place, "--out", tmp_path / "out", "--recover")
         assert result.exit_code == 0
         assert "will be played again" in result.stderr or "no round is lost" in result.stderr
         np.testing.assert_array_equal(sb.Study.open(place).regret, expected)
-        assert self.run("check", place).exit_code == 0
+        assert command("check", place).exit_code == 0
 
 
 def test_a_study(tmp_path):
