@@ -116,6 +116,13 @@ def until(condition, seconds=300):
         time.sleep(0.02)
 
 
+def until_it_works(function, *arguments):
+    """Call a function until it raises no ConnectionError."""
+    while True:
+        with contextlib.suppress(ConnectionError):
+            return function(*arguments)
+
+
 # ---- workers that are killed, and come back
 
 

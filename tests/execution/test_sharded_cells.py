@@ -1,11 +1,10 @@
 """Cells of a partition on workers: the numbers of one process, on any number of workers, also when they die."""
 
 import functools
-from contextlib import suppress
 
 import numpy as np
 import pytest
-from cases.cluster import Killer
+from cases.cluster import Killer, until_it_works
 
 import scalable_bandits as sb
 from scalable_bandits.policies import pigpucb
@@ -56,13 +55,6 @@ def alone(space, tightening=False, horizon=None):
     found = play(policy_of(space, tightening=tightening, horizon=horizon), rounds=HORIZON.get(space, 60))
     assert found[-1].count("split=None") > 1
     return found
-
-
-def until_it_works(function, *arguments):
-    """Call a function until it raises no ConnectionError."""
-    while True:
-        with suppress(ConnectionError):
-            return function(*arguments)
 
 
 class Watched(InProcess):

@@ -73,6 +73,29 @@ def alone(kind, moving=False, engine="auto"):
     return play(policy_of(kind, moving=moving, engine=engine))
 
 
+def tell_in_vain(policy, here, error, messages, every):
+    """Play twelve rounds on workers and here, where workers fail in every so many a round, which is told again."""
+
+    def failure(given):
+        raise error
+
+    environment = function()
+    for t in range(1, 13):
+        x = policy.ask()
+        assert x == here.ask()
+        y = float(environment.evaluate(x[None])[0] + environment.noise_at(t))
+        if t % every == 0:
+            messages.failure = failure
+            with pytest.raises((error, ClusterError)):
+                policy.tell(x, y)
+            messages.failure = None
+            assert (policy.rounds, policy.pending) == (t - 1, [x])
+        policy.tell(x, y)
+        here.tell(x, y)
+    assert policy.pending == []
+    assert policy.log_likelihoods == here.log_likelihoods
+
+
 class TestSameNumbers:
     @pytest.mark.parametrize("workers", [1, 2, 4])
     @every_kind
@@ -179,26 +202,7 @@ class TestDeaths:
     @pytest.mark.sampled(2)
     def test_told_in_vain(self, error, four, messages):
         """Its point is pending still; told again, the run goes on as if nothing had been."""
-
-        def failure(given):
-            raise error
-
-        policy, here = policy_of(sb.PEGPUCB, four), policy_of(sb.PEGPUCB)
-        environment = function()
-        for t in range(1, 13):
-            x = policy.ask()
-            assert x == here.ask()
-            y = float(environment.evaluate(x[None])[0] + environment.noise_at(t))
-            if t % 4 == 0:
-                messages.failure = failure
-                with pytest.raises((error, ClusterError)):
-                    policy.tell(x, y)
-                messages.failure = None
-                assert (policy.rounds, policy.pending) == (t - 1, [x])
-            policy.tell(x, y)
-            here.tell(x, y)
-        assert policy.pending == []
-        assert policy.log_likelihoods == here.log_likelihoods
+        tell_in_vain(policy_of(sb.PEGPUCB, four), policy_of(sb.PEGPUCB), error, messages, 4)
 
     def test_errors_of_a_prior(self, four):
         """The error of a prior is raised itself, and the policy has not changed."""
@@ -355,25 +359,9 @@ class TestLengthscales:
     @pytest.mark.sampled(2)
     def test_told_in_vain(self, error, four, messages):
         """Also in the round that adds a lengthscale; told again, the run goes on as if nothing had been."""
-
-        def failure(given):
-            raise error
-
-        policy, here = self.policy_of(four), self.policy_of()
-        environment = function()
-        for t in range(1, 13):
-            x = policy.ask()
-            assert x == here.ask()
-            y = float(environment.evaluate(x[None])[0] + environment.noise_at(t))
-            messages.failure = failure
-            with pytest.raises((error, ClusterError)):
-                policy.tell(x, y)
-            messages.failure = None
-            assert (policy.rounds, policy.pending) == (t - 1, [x])
-            policy.tell(x, y)
-            here.tell(x, y)
+        policy = self.policy_of(four)
+        tell_in_vain(policy, self.policy_of(), error, messages, 1)
         assert len(policy.priors) == 3
-        assert policy.log_likelihoods == here.log_likelihoods
 
     def test_points_of_a_box(self, four):
         found = []

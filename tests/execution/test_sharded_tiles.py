@@ -2,11 +2,10 @@
 
 import functools
 import tracemalloc
-from contextlib import suppress
 
 import numpy as np
 import pytest
-from cases.cluster import Killer
+from cases.cluster import Killer, until_it_works
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -253,11 +252,6 @@ class TestInProcess:
         class Away(InProcess):
             def shards(self, source, count, name):
                 return Unreachable(source, count)
-
-        def until_it_works(function, *arguments):
-            while True:
-                with suppress(ConnectionError):
-                    return function(*arguments)
 
         whole = TiledEngine(KERNEL, points, np.zeros(1200))
         parted = TiledEngine(KERNEL, points, np.zeros(1200), Away())
