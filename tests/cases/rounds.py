@@ -1,5 +1,6 @@
 """Runs in compiled loops and round by round, to compare them."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,16 @@ def environment_of(problem: Any, noise: Noise | None = None) -> sb.Environment:
 def assert_same(one: sb.Trajectory, other: sb.Trajectory) -> None:
     for name in COLUMNS:
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+
+
+def assert_alike(policies: Sequence[Policy], rounds: int, function: Callable[[Any], Any]) -> None:
+    """In each of some rounds all policies ask for the same point, and are told its value."""
+    for _ in range(rounds):
+        x = policies[0].ask()
+        for each in policies[1:]:
+            np.testing.assert_equal(each.ask(), x)
+        for each in policies:
+            each.tell(x, function(x))
 
 
 def assert_same_state(one: Policy, other: Policy) -> None:

@@ -8,6 +8,7 @@ import re
 
 import numpy as np
 import pytest
+from cases.rounds import assert_alike
 from naive import bounded
 from naive import kernels as naive_kernels
 
@@ -184,11 +185,7 @@ def test_one_that_minimises_with_limits_turned_is_its_mirror(kind):
 @pytest.mark.parametrize("engine", ["dense", "tiled"])
 def test_engines_agree(kind, engine):
     policy, twin = Duel(kind).policy, Duel(kind, engine=engine).policy
-    for _ in range(8):
-        x = policy.ask()
-        np.testing.assert_array_equal(twin.ask(), x)
-        for each in (policy, twin):
-            each.tell(x, measured(x))
+    assert_alike((policy, twin), 8, measured)
 
 
 @every_kind
@@ -412,13 +409,8 @@ def test_warns_of_a_width_that_is_not_proven(kind):
 
 
 def same_from_here(policies, rounds=4):
+    assert_alike(policies, rounds, measured)
     first = policies[0]
-    for _ in range(rounds):
-        x = first.ask()
-        for each in policies[1:]:
-            np.testing.assert_array_equal(each.ask(), x)
-        for each in policies:
-            each.tell(x, measured(x))
     assert all(each.best() == first.best() for each in policies)
     assert all(each.widths.tolist() == first.widths.tolist() for each in policies)
     if isinstance(first, sb.CKB):

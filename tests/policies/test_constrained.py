@@ -8,6 +8,7 @@ import re
 
 import numpy as np
 import pytest
+from cases.rounds import assert_alike
 from hypothesis import given
 from hypothesis import strategies as st
 from naive import constrained, kernels, learned
@@ -421,12 +422,7 @@ def test_copies_and_states_go_on_alike():
     restored = sb.policies.Policy.from_dict(policy.to_dict())
     restored.restore(copy.deepcopy(policy.state()))
     copies = [copy.deepcopy(policy), pickle.loads(pickle.dumps(policy)), restored]
-    for _ in range(3):
-        x = policy.ask()
-        for each in copies:
-            np.testing.assert_array_equal(each.ask(), x)
-        for each in (policy, *copies):
-            each.tell(x, measured(x))
+    assert_alike((policy, *copies), 3, measured)
     assert {each.best().mean for each in copies} == {policy.best().mean}
 
 
@@ -441,8 +437,4 @@ def test_a_state_replaces_another_life():
     other.restore(copy.deepcopy(policy.state()))
     assert other.best().mean == policy.best().mean
     np.testing.assert_array_equal(other.feasibility(GRID.points()), policy.feasibility(GRID.points()))
-    for _ in range(2):
-        x = policy.ask()
-        np.testing.assert_array_equal(other.ask(), x)
-        for each in (policy, other):
-            each.tell(x, measured(x))
+    assert_alike((policy, other), 2, measured)

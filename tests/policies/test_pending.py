@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from cases.policies import CASES, PROBLEMS, REGULARIZATION, SHARED
+from cases.rounds import assert_alike
 from hypothesis import given
 from hypothesis import strategies as st
 from naive import policies as naive
@@ -184,11 +185,7 @@ class TestLearnedKernel:
     def test_without_pending_points_it_does_not_matter(self, name, space):
         kind, given = KINDS[name]
         by_mean, drawn = kind(space, **given), kind(space, pending="sample", **given)
-        for _ in range(16):
-            x = by_mean.ask()
-            np.testing.assert_array_equal(drawn.ask(), x)
-            for policy in (by_mean, drawn):
-                policy.tell(x, function(x))
+        assert_alike((by_mean, drawn), 16, function)
 
     @pytest.mark.sampled(5)
     @pytest.mark.slow

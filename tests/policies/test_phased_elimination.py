@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from cases.rounds import assert_alike
 from hypothesis import given
 from hypothesis import strategies as st
 from naive import batched
@@ -338,11 +339,7 @@ def test_state_with_late_points():
     for x in policy.pending:
         policy.tell(x, value(x))
         copy.tell(x, value(x))
-    for _ in range(40):
-        x = policy.ask()
-        np.testing.assert_array_equal(copy.ask(), x)
-        policy.tell(x, value(x))
-        copy.tell(x, value(x))
+    assert_alike((policy, copy), 40, value)
     assert (policy.batch, policy.missing) == (copy.batch, copy.missing)
 
 

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 from attrs.exceptions import FrozenAttributeError
+from cases.rounds import assert_alike
 from hypothesis import given
 from hypothesis import strategies as st
 from naive import kernels as naive_kernels
@@ -227,11 +228,7 @@ class TestState:
         again = sb.Policy.from_dict(json.loads(json.dumps(policy.to_dict())))
         assert again.to_dict() == policy.to_dict()
         assert again.safe.tolist() == policy.safe.tolist()
-        for _ in range(5):
-            x = policy.ask()
-            np.testing.assert_equal(again.ask(), x)
-            for each in (policy, again):
-                each.tell(x, 0.4)
+        assert_alike((policy, again), 5, lambda x: 0.4)
 
     def test_a_refused_tell_changes_nothing(self):
         policy = Duel("SafeOpt").policy

@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 from cases.policies import CASES, EVERY_POLICY, PHASED, PROBLEMS, on
-from cases.rounds import assert_same, environment_of
+from cases.rounds import assert_alike, assert_same, environment_of
 
 import scalable_bandits as sb
 
@@ -88,11 +88,7 @@ def test_a_policy_of_a_whole_box_pickles(name):
         x = policy.ask()
         policy.tell(x, float(np.sin(5 * x[0])))
     other = pickle.loads(pickle.dumps(policy))
-    for _ in range(3):
-        x = policy.ask()
-        np.testing.assert_array_equal(other.ask(), x)
-        for each in (policy, other):
-            each.tell(x, float(np.sin(5 * x[0])))
+    assert_alike((policy, other), 3, lambda x: float(np.sin(5 * x[0])))
 
 
 @on(["grid", "whole box"], EVERY_POLICY)

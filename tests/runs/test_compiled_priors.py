@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cases.policies import PROBLEMS, SHARED
-from cases.rounds import Counted, assert_same, assert_same_state, environment_of, one_by_one
+from cases.rounds import Counted, assert_alike, assert_same, assert_same_state, environment_of, one_by_one
 
 import scalable_bandits as sb
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
@@ -54,10 +54,7 @@ def test_loops(kind: type, space: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert policy.plays == alone.plays
     assert policy.log_likelihoods == alone.log_likelihoods
     assert bool(policy.rejections) == (kind is sb.PEGPUCB or (kind is sb.RegretBalancing and space == "arms"))
-    x = policy.ask()
-    np.testing.assert_array_equal(x, alone.ask())
-    for each in (policy, alone):
-        each.tell(x, 0.3)
+    assert_alike((policy, alone), 1, lambda x: 0.3)
     assert_same(sb.simulate(policy, environment, 20), one_by_one(alone, environment, 20))
     np.testing.assert_equal(policy.best(), alone.best())
 

@@ -6,7 +6,7 @@ import attrs
 import numpy as np
 import pytest
 from cases.policies import CASES, EVERY_POLICY, PROBLEMS, on
-from cases.rounds import Counted, assert_same, assert_same_state, environment_of, one_by_one
+from cases.rounds import Counted, assert_alike, assert_same, assert_same_state, environment_of, one_by_one
 
 import scalable_bandits as sb
 from scalable_bandits.environments import Noise
@@ -36,10 +36,7 @@ def test_every_policy(name: str, space: str, monkeypatch: pytest.MonkeyPatch) ->
     assert_same(run, one_by_one(alone, environment, horizon))
     assert_same_state(policy, alone)
     assert policy.rounds == alone.rounds == horizon
-    x = policy.ask()
-    np.testing.assert_array_equal(x, alone.ask())
-    for each in (policy, alone):
-        each.tell(x, 0.3)
+    assert_alike((policy, alone), 1, lambda x: 0.3)
     assert_same(sb.simulate(policy, environment, 20), one_by_one(alone, environment, 20))
     np.testing.assert_equal(policy.best(), alone.best())
 
