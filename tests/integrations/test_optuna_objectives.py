@@ -55,11 +55,11 @@ def params(study):
 
 
 class Spy(sb.GPEHVI):
-    """Policy that knows what it was told, and what was pending when it was asked."""
+    """Policy that knows what it was told."""
 
     def __attrs_post_init__(self):
         super().__attrs_post_init__()
-        self.told, self.failed, self.pending_then = [], [], []
+        self.told, self.failed = [], []
 
     def tell(self, x, y, *rest):
         self.told += zip(np.ravel(x).tolist(), y, strict=True)
@@ -68,10 +68,6 @@ class Spy(sb.GPEHVI):
     def tell_failure(self, x, error=""):
         self.failed.append(float(np.ravel(x).item()))
         super().tell_failure(x, error)
-
-    def ask(self, *arguments, **more):
-        self.pending_then.append([self.domain.value(number)["x"] for number in self.pending_points.numbers])
-        return super().ask(*arguments, **more)
 
 
 def added(study, x, values=None, state=TrialState.COMPLETE):
@@ -93,28 +89,6 @@ def test_values_of_all_objectives_are_told_and_what_failed():
     expected = [(1.0, 1.0, -1.0), (2.0, 2.0, -2.0), (3.0, 3.0, -3.0), (4.0, 2.0, -2.0), (5.0, 1.5, -1.5)]
     assert policy.told == [(x, {"values_0": first, "values_1": second}) for x, first, second in expected]
     assert policy.failed == [6.0, 7.0, 8.0, 9.0]
-
-
-def test_running_trials_are_pending():
-    study = optuna.create_study(directions=TWO, sampler=BanditSampler(policy=Spy, seed=0))
-    added(study, 1.0, [5.0, 1.0])
-    first, second = study.ask({"x": X}), study.ask({"x": X})
-    assert study.sampler.current_policy(study).pending_then == [[], [first.params["x"]]]
-    assert first.params != second.params
-
-
-def test_a_setting_that_fails_is_not_asked_for_again():
-    asked = []
-
-    def failing(trial):
-        asked.append(trial.suggest_int("k", 0, 40))
-        if trial.number > 3:
-            raise optuna.TrialPruned if trial.number % 2 else ArithmeticError
-        return 1.0, 2.0
-
-    study = optuna.create_study(directions=TWO, sampler=BanditSampler(seed=0))
-    study.optimize(failing, n_trials=20, catch=ArithmeticError)
-    assert len(set(asked[4:])) == 16
 
 
 def test_parameters_of_some_trials_have_a_policy_of_their_own():
@@ -216,37 +190,13 @@ def opened(path):
     return optuna.create_study(study_name="one", storage=storage, load_if_exists=True, **given)
 
 
-def processes(path, *trials):
-    """Play trials in processes of their own, at the same time."""
-    commands = [[sys.executable, "-W", "ignore", "-c", SCRIPT, str(path), str(each)] for each in trials]
-    started = [subprocess.Popen(each, stderr=subprocess.PIPE, text=True, cwd=TESTS) for each in commands]
-    for process in started:
-        said = process.communicate()[1]
-        assert process.returncode == 0, said
-
-
 @pytest.mark.slow
 def test_a_study_resumed_in_another_process(tmp_path):
     opened(tmp_path / "journal").optimize(objective, n_trials=12)
-    processes(tmp_path / "journal", 4)
+    words = [sys.executable, "-W", "ignore", "-c", SCRIPT, tmp_path / "journal", "4"]
+    done = subprocess.run(words, stderr=subprocess.PIPE, text=True, cwd=TESTS, check=False)
+    assert done.returncode == 0, done.stderr
     assert params(opened(tmp_path / "journal")) == params(played(BanditSampler(seed=3), 16))
-
-
-@pytest.mark.slow
-def test_two_processes_at_once(tmp_path):
-    processes(tmp_path / "journal", 10, 10)
-    study = opened(tmp_path / "journal")
-    found = {tuple(each.values()) for each in params(study)}
-    assert len(study.trials) == 20
-    assert len(found) >= 18  # two may choose within the same milliseconds
-    assert study.sampler.current_policy(study).rounds == 20
-
-
-def test_threads():
-    study = optuna.create_study(directions=TWO, sampler=BanditSampler(seed=0))
-    study.optimize(objective, n_trials=16, n_jobs=4)
-    assert study.sampler.current_policy(study).rounds == 16
-    assert len({tuple(each.values()) for each in params(study)}) > 12
 
 
 # ---- policies that are given
