@@ -300,13 +300,18 @@ class TestAcrossExecutions:
                     with pytest.raises(ClusterError, match=r"^on: no scheduler can be reached at tls:.* not those in"):
                         other.ask()
 
-    @pytest.mark.slow
-    def test_points_of_a_box(self, four):
+    @pytest.mark.parametrize(
+        ("kind", "given"),
+        [
+            pytest.param(sb.PEGPUCB, {"priors": priors()}, marks=pytest.mark.slow),
+            (sb.LBGPUCB, {"kernel": sb.RBF(0.6), "growth": 1.0, "initial": 1}),
+        ],
+    )
+    def test_points_of_a_box(self, kind, given, four):
         """An observation between the candidates: all shards are made again on the longer set."""
         found = []
         for on in (None, four):
-            box = sb.Box([[0, 1]])
-            policy = sb.PEGPUCB(box, priors(), noise=0.1, regularization=0.01, candidates=64, on=on)
+            policy = kind(sb.Box([[0, 1]]), **given, noise=0.1, regularization=0.01, candidates=64, on=on)
             for y in (0.1, 0.3, 0.2):
                 policy.tell(policy.ask(), y)
                 policy.tell([y], -y)
@@ -362,25 +367,6 @@ class TestLengthscales:
         policy = self.policy_of(four)
         tell_in_vain(policy, self.policy_of(), error, messages, 1)
         assert len(policy.priors) == 3
-
-    def test_points_of_a_box(self, four):
-        found = []
-        for on in (None, four):
-            policy = sb.LBGPUCB(
-                sb.Box([[0, 1]]),
-                sb.RBF(0.6),
-                growth=1.0,
-                initial=1,
-                noise=0.1,
-                regularization=0.01,
-                candidates=64,
-                on=on,
-            )
-            for y in (0.1, 0.3, 0.2):
-                policy.tell(policy.ask(), y)
-                policy.tell([y], -y)
-            found.append((policy.ask().tolist(), policy.log_likelihoods, policy.information_gain))
-        assert found[0] == found[1]
 
 
 def actors(dask_worker):

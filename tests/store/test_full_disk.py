@@ -261,6 +261,10 @@ class TestFullDisk:
             subprocess.run(["umount", "-l", place], check=True)
 
 
+def interrupt():
+    raise KeyboardInterrupt
+
+
 class TestInterrupted:
     """By Ctrl-C, by the death of the process, by another writer."""
 
@@ -270,9 +274,6 @@ class TestInterrupted:
     def test_at_every_call(self, tmp_path, monkeypatch, after, way):
         """The store has an append as a whole or not at all, as it says, and goes on from there."""
         step, total = {"round": 4, "bulk": 7, "told": 1}[way], CHUNK + 12
-
-        def interrupt():
-            raise KeyboardInterrupt
 
         def play(number):
             """Append all, and interrupt one call; return how many calls there were."""
@@ -309,9 +310,6 @@ class TestInterrupted:
     def test_a_recording(self, tmp_path, monkeypatch, after):
         """The policy and the store have the same, or the policy says that it has to be made again."""
         values = np.sin(np.arange(5.0))
-
-        def interrupt():
-            raise KeyboardInterrupt
 
         def play(place, fault):
             policy = EVERY_POLICY["igpucb"].make(PROBLEMS["arms"])
