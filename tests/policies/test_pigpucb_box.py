@@ -89,24 +89,6 @@ def play(policy, rounds, seed=0):
     return policy
 
 
-@pytest.mark.parametrize("tightening", [False, True])
-@pytest.mark.sampled(2)
-@pytest.mark.slow
-def test_kept_put_back_and_squeezed(tightening, cells_cache):
-    """To the last bit, from a state, and with posteriors that are made again all the time."""
-    whole, other = play(make(tightening=tightening), 8), make(tightening=tightening)
-    other.restore({name: array.copy() for name, array in whole.state().items()})
-    play(whole, 8, seed=1)
-    play(other, 8, seed=1)
-    cells_cache(100_000)
-    squeezed = play(play(make(tightening=tightening), 8), 8, seed=1)
-    x = whole.ask()
-    for one in (other, squeezed):
-        np.testing.assert_array_equal(one.ask(), x)
-        assert one.best().mean == whole.best().mean
-        np.testing.assert_array_equal(one.best().x, whole.best().x)
-
-
 def test_through_candidates():
     """A set of points that stands for the box, and a point beside them that is told."""
     policy, told = make(candidates=40), []
