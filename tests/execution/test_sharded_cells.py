@@ -7,7 +7,6 @@ import pytest
 from cases.cluster import Killer, until_it_works
 
 import scalable_bandits as sb
-from scalable_bandits.policies import pigpucb
 from scalable_bandits.posteriors.partition.remote_cells import SHARDS, CellsShard
 from scalable_bandits.posteriors.placement import InProcess, Shards
 
@@ -175,8 +174,3 @@ class TestOnWorkers:
             run = sb.simulate(policy_of("grid", second), function, 40, store=place)
             for name in ("candidate", "width", "information_gain"):
                 np.testing.assert_array_equal(getattr(run, name), getattr(whole, name))
-
-    def test_specification(self):
-        """The specification does not contain `on`."""
-        assert policy_of("grid", "local:2").to_dict() == policy_of("grid").to_dict()
-        assert pigpucb.PiGPUCB.from_dict(policy_of("grid", "local:2").to_dict()).on is None

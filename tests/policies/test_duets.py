@@ -158,27 +158,9 @@ class TestEstimate:
         assert found.spread[0] ** 2 == pytest.approx(weights**2 @ self.NOISE)
 
 
-@pytest.mark.slow
-def test_the_best_arm_survives():
-    """In 100 functions of known norm it is dropped in at most a share delta, and most other arms are dropped."""
-    space, kernel, dropped, left = sb.Grid([[0, 1]], 60), sb.Matern(0.2, nu=2.5), 0, []
-    for seed in range(100):
-        function = sb.RKHSFunction.sparse(space, kernel, sb.GaussianNoise(0.05), seed=seed)
-        policy = sb.DUETS(
-            space, kernel, horizon=400, rkhs_norm=function.rkhs_norm, noise=0.05, regularization=0.0025, seed=seed
-        )
-        sb.simulate(policy, function, 400)
-        dropped += int(np.argmax(function.table())) not in policy.surviving
-        left.append(len(policy.surviving))
-    assert dropped <= 0.1 * 100
-    assert np.mean(left) < 15
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "^horizon"),
-        ({"horizon": 5, "batches": 6}, "^batches: got 6; allowed: at most the number of rounds, 5"),
         ({"horizon": 5, "agents": 0}, "^agents: got 0"),
         ({"horizon": 5, "oversampling": 0.0}, "^oversampling"),
     ],

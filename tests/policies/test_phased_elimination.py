@@ -344,19 +344,22 @@ def test_state_with_late_points():
 
 
 @pytest.mark.parametrize(
-    "delay", [pytest.param(0.0, marks=pytest.mark.long), pytest.param(0.34, marks=pytest.mark.slow)]
+    ("kind", "horizon", "options"),
+    [
+        pytest.param(sb.PhasedElimination, 200, {"delay": 0.0}, marks=pytest.mark.long),
+        pytest.param(sb.PhasedElimination, 200, {"delay": 0.34}, marks=pytest.mark.slow),
+        pytest.param(sb.DUETS, 400, {}, marks=pytest.mark.slow),
+    ],
 )
-def test_the_best_arm_survives(delay):
+def test_the_best_arm_survives(kind, horizon, options):
     """In 100 functions of known norm it is dropped in at most a share delta, and most other arms are dropped."""
     space, kernel, dropped, left = sb.Grid([[0, 1]], 60), sb.Matern(0.2, nu=2.5), 0, []
     for seed in range(100):
         function = sb.RKHSFunction.sparse(space, kernel, sb.GaussianNoise(0.05), seed=seed)
-        policy = sb.PhasedElimination(
-            space, kernel, horizon=200, rkhs_norm=function.rkhs_norm, noise=0.05, regularization=0.0025, delay=delay
-        )
-        sb.simulate(policy, function, 200)
-        best = int(np.argmax([function.mean(x) for x in space.points()]))
-        dropped += best not in policy.surviving
+        given = {"rkhs_norm": function.rkhs_norm, "noise": 0.05, "regularization": 0.0025, "seed": seed, **options}
+        policy = kind(space, kernel, horizon=horizon, **given)
+        sb.simulate(policy, function, horizon)
+        dropped += int(np.argmax(function.table())) not in policy.surviving
         left.append(len(policy.surviving))
     assert dropped <= 0.1 * 100
     assert np.mean(left) < 15

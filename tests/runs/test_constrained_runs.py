@@ -15,7 +15,6 @@ import scalable_bandits as sb
 from scalable_bandits.integrations.export import export
 from scalable_bandits.report.watched_run import WatchedRun
 from scalable_bandits.report.writing import write_report
-from scalable_bandits.runs.resuming import resume
 from scalable_bandits.status import status
 from scalable_bandits.store import ObservationStore, SpecificationDiffers
 
@@ -75,16 +74,6 @@ def test_pictures(stored):
     panels = sb.plots.slices(found)
     shaded = [patch for patch in panels[0].collections if patch.get_facecolor()[0, :3].tolist() == [0.5, 0.5, 0.5]]
     assert len(shaded) == 1
-
-
-def test_continued_from_the_store_alone(stored, tmp_path):
-    place, _ = stored
-    copied = tmp_path / "copy.zarr"
-    sb.copy(place, copied)
-    found = resume(copied, rounds=20, function=f"{__name__}:measured")
-    assert len(found) == 20
-    whole = sb.minimize(measured, SPACE, 20, constraints=LIMITS)
-    np.testing.assert_array_equal(found.y, whole.y)
 
 
 def test_other_limits_are_another_run(stored):
