@@ -138,13 +138,12 @@ def instance_of(expected: type[Any], allowed: str) -> Validator:
     return validate
 
 
-def whole(minimum: int, below: float = math.inf, optional: bool = False) -> Validator:
-    """Return a validator of integers from `minimum` up to but excluding `below`, and of None if `optional` is set."""
+def whole(minimum: int, below: float = math.inf) -> Validator:
+    """Return a validator of integers from `minimum` up to but excluding `below`."""
 
     def validate(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
-        if (value is None and optional) or integer(field.name, value, minimum) < below:
-            return
-        refuse(field.name, value, f"an integer below {below:.3g}")
+        if integer(field.name, value, minimum) >= below:
+            refuse(field.name, value, f"an integer below {below:.3g}")
 
     return validate
 
@@ -203,8 +202,12 @@ probability = _between(0.0, 1.0, "a number between 0 and 1, both excluded")
 
 def optional_number(validator: Validator) -> Any:
     """Return the attrs field of a number that `validator` checks, or None, which is the default."""
-    optional = attrs.validators.optional(validator)
-    return attrs.field(default=None, converter=attrs.converters.optional(to_float), validator=optional)
+    return attrs.field(default=None, converter=to_float, validator=attrs.validators.optional(validator))
+
+
+def optional_count() -> Any:
+    """Return the attrs field of a positive integer, or None, which is the default."""
+    return attrs.field(default=None, converter=to_int, validator=attrs.validators.optional(whole(1)))
 
 
 def finite(name: str, value: ArrayLike, ndim: int | None = None) -> Floats:

@@ -163,14 +163,12 @@ class Policy(Specification, Stateful, AbstractContextManager[Any]):
     noise: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive)
     regularization: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive)
     delta: float = attrs.field(default=0.1, converter=checks.to_float, validator=checks.probability)
-    horizon: int | None = attrs.field(default=None, converter=checks.to_int, validator=checks.whole(1, optional=True))
+    horizon: int | None = checks.optional_count()
     seed: int = attrs.field(default=0, converter=checks.to_int, validator=checks.whole(0, below=2**64))
     minimize: bool = attrs.field(
         default=False, validator=checks.instance_of(bool, "True or False"), on_setattr=attrs.setters.frozen
     )
-    candidates: int | None = attrs.field(
-        default=None, converter=checks.to_int, validator=checks.whole(1, optional=True)
-    )
+    candidates: int | None = checks.optional_count()
     on: Any = attrs.field(default=None, repr=False)
     rounds: int = attrs.field(default=0, init=False, on_setattr=_UNCHECKED)
     failures: int = attrs.field(default=0, init=False, repr=False)

@@ -124,7 +124,7 @@ class BatchedElimination(GaussianProcessPolicy):
     model: LazyModel = attrs.field(init=False, repr=False)
 
     rkhs_norm: float = attrs.field(default=2.0, converter=checks.to_float, validator=checks.positive)
-    batches: int | None = attrs.field(default=None, converter=checks.to_int, validator=checks.whole(1, optional=True))
+    batches: int | None = checks.optional_count()
     delay: float = attrs.field(default=0.0, converter=checks.to_float, validator=checks.below_one)
     batch: int = attrs.field(default=1, init=False)
     lengths: tuple[int, ...] = attrs.field(init=False, repr=False)

@@ -164,11 +164,9 @@ class GaussianProcessPolicy(Policy):
     regularization: float = attrs.field(default=None, converter=checks.to_float, validator=_positive_or_learned)
     prior_mean: float | Floats | Callable[[Floats], Floats] | None = attrs.field(default=None)
     engine: str = "auto"
-    enumerated: int | None = attrs.field(
-        default=None, converter=checks.to_int, validator=checks.whole(1, optional=True)
-    )
+    enumerated: int | None = checks.optional_count()
     oversampling: float = attrs.field(default=1.5, converter=checks.to_float, validator=checks.positive_or_infinite)
-    refit: int | None = attrs.field(default=None, converter=checks.to_int, validator=checks.whole(1, optional=True))
+    refit: int | None = checks.optional_count()
     lengthscale_prior: LogNormal | str | None = attrs.field(default="auto", validator=_prior_or_auto)
     pending_values: str = attrs.field(default="mean", alias="pending", validator=_mean_or_sample)
     model: Model = attrs.field(init=False, repr=False)

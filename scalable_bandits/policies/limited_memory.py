@@ -56,6 +56,5 @@ def resolved_memory(policy: Any) -> int:
     return memory_length(policy.horizon, gain, policy.variation_budget)
 
 
-# Fields of the policies of limited memory.
+# Field of the policies of limited memory.
 MEMORY: Any = attrs.field(default="auto", converter=checks.to_int, validator=_memory)
-BUDGET: Any = attrs.field(default=None, converter=checks.to_float, validator=attrs.validators.optional(checks.positive))

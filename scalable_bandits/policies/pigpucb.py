@@ -44,8 +44,6 @@ from scalable_bandits.posteriors.rounds import Columns, Game
 from scalable_bandits.posteriors.state import State, StateEntry
 from scalable_bandits.spaces import EVERYTHING, AvailabilitySets, Box, Domain, Grid, Indices, Mask
 
-_valid_nu: checks.Validator = attrs.validators.optional(checks.positive_or_infinite)
-
 
 class CoverElement(NamedTuple):
     """Description of one cell of the cover."""
@@ -121,7 +119,7 @@ class PiGPUCB(Policy):
     prior_mean: float = attrs.field(default=0.0, converter=checks.to_float, validator=checks.number)
     theory: bool = attrs.field(default=False, validator=checks.instance_of(bool, "True or False"))
     tightening: bool = attrs.field(default=False, validator=checks.instance_of(bool, "True or False"))
-    nu: float | None = attrs.field(default=None, converter=checks.to_float, validator=_valid_nu)
+    nu: float | None = checks.optional_number(checks.positive_or_infinite)
     enumerated: int = attrs.field(default=10_000_000, converter=checks.to_int, validator=checks.whole(1))
 
     def __attrs_post_init__(self) -> None:

@@ -17,10 +17,11 @@ import functools
 
 import attrs
 
+from scalable_bandits import checks
 from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.policies.confidence import GAIN, NAME, NORM, Gain
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
-from scalable_bandits.policies.limited_memory import BUDGET, MEMORY, resolved_memory
+from scalable_bandits.policies.limited_memory import MEMORY, resolved_memory
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -59,7 +60,7 @@ class RGPUCB(GaussianProcessPolicy):
     _gain_source: Gain = GAIN
     confidence: str = NAME
     memory: int | str = MEMORY
-    variation_budget: float | None = BUDGET
+    variation_budget: float | None = checks.optional_number(checks.positive)
 
     memory_length = functools.cached_property(resolved_memory)  # H
     _forgets = True

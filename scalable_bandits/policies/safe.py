@@ -68,8 +68,7 @@ def _positive_width(_: Any, field: attrs.Attribute[Any], given: Any) -> None:
 
 def width_field(default: float | None = None) -> Any:
     """Declare the parameter `width` of a policy: a constant in place of the width named by `confidence`."""
-    convert = attrs.converters.optional(checks.to_float)
-    return attrs.field(default=default, alias="width", converter=convert, validator=_positive_width)
+    return attrs.field(default=default, alias="width", converter=checks.to_float, validator=_positive_width)
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -125,8 +124,8 @@ class SafePolicy(BoundedOutputsPolicy):
     _certifies_by_width: ClassVar[bool] = True  # whether safety depends on the confidence width
 
     threshold: float | None = attrs.field(  # S was certified for it, as for the constraints
-        default=None, converter=attrs.converters.optional(checks.to_float),
-        validator=attrs.validators.optional(checks.number), on_setattr=attrs.setters.frozen,
+        default=None, converter=checks.to_float, validator=attrs.validators.optional(checks.number),
+        on_setattr=attrs.setters.frozen,
     )  # fmt: skip
     constraints: Mapping[str, Limit] = attrs.field(
         default=None, converter=limits_if_any, on_setattr=attrs.setters.frozen

@@ -63,7 +63,7 @@ class StageOpt(SafePolicy):
     STATE: ClassVar[tuple[StateEntry, ...]] = (number("_ended", bool),)  # read after `safe`, which brings it up to date
 
     epsilon: float | None = checks.optional_number(checks.positive)
-    stage: int | None = attrs.field(default=None, converter=checks.to_int, validator=checks.whole(1, optional=True))
+    stage: int | None = checks.optional_count()
     _ended: bool = attrs.field(init=False, default=False, repr=False)  # by epsilon
 
     def __attrs_post_init__(self) -> None:

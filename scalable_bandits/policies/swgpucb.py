@@ -25,7 +25,7 @@ from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.policies.confidence import GAIN, NAME, NORM, Gain
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
-from scalable_bandits.policies.limited_memory import BUDGET, MEMORY, resolved_memory
+from scalable_bandits.policies.limited_memory import MEMORY, resolved_memory
 from scalable_bandits.posteriors import Engine, SlidingWindowEngine
 
 LARGEST_WINDOW = 1e9  # numbers in memory: 8 GB
@@ -71,7 +71,7 @@ class SWGPUCB(GaussianProcessPolicy):
     _gain_source: Gain = GAIN
     confidence: str = NAME
     memory: int | str = MEMORY
-    variation_budget: float | None = BUDGET
+    variation_budget: float | None = checks.optional_number(checks.positive)
     _width: str = attrs.field(default="algorithm", alias="width", validator=checks.one_of(("algorithm", "theorem")))
 
     def __attrs_post_init__(self) -> None:

@@ -291,11 +291,11 @@ class EvaluationPlan:
     """
 
     budget: int = attrs.field(converter=checks.to_int, validator=checks.whole(1))
-    parallel: int | None = attrs.field(default=None, converter=checks.to_int, validator=checks.whole(1, optional=True))
+    parallel: int | None = checks.optional_count()
     retries: int = attrs.field(default=0, converter=checks.to_int, validator=checks.whole(0))
     seconds: float | None = checks.optional_number(checks.positive)
     timeout: float | None = checks.optional_number(checks.positive)
-    batch: int | None = attrs.field(default=None, converter=checks.to_int, validator=checks.whole(1, optional=True))
+    batch: int | None = checks.optional_count()
 
 
 @attrs.define
