@@ -3,13 +3,12 @@
 import json
 import math
 import re
-import stat
 
 import numpy as np
 import optuna
 import pandas
 import pytest
-from cases.command import command
+from cases.command import command, write_program
 
 import scalable_bandits as sb
 from scalable_bandits.integrations.export import export
@@ -246,10 +245,7 @@ awk -v x="$1" -v y="$2" 'BEGIN {
 
 def test_command(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "space.toml").write_text("".join(f'[{n}]\ntype = "Real"\nlow = 0.0\nhigh = 1.0\n' for n in "xy"))
-    script = tmp_path / "run"
-    script.write_text(SCRIPT)
-    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    write_program(tmp_path, SCRIPT)
     line = "./run {x} {y}"
     given = ["tune", "--space", "space.toml", "--command", line, "--minimize", "--store", "s.zarr", "--budget", 14]
     found = command(*given, "--value-from", "loss", "--constraint", "made.cost<=1", "--json")

@@ -2,13 +2,12 @@
 
 import json
 import re
-import stat
 
 import numpy as np
 import optuna
 import pandas
 import pytest
-from cases.command import command
+from cases.command import command, write_program
 from naive import fronts
 
 import scalable_bandits as sb
@@ -182,10 +181,7 @@ awk -v x="$1" -v y="$2" 'BEGIN {
 
 def test_command(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "space.toml").write_text("".join(f'[{n}]\ntype = "Real"\nlow = 0.0\nhigh = 1.0\n' for n in "xy"))
-    script = tmp_path / "run"
-    script.write_text(SCRIPT)
-    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    write_program(tmp_path, SCRIPT)
     line = "./run {x} {y}"
     given = ["tune", "--space", "space.toml", "--command", line, "--minimize", "--store", "s.zarr", "--budget", 13]
     found = command(*given, "--value-from", "loss", "--objective", "made.speed=maximize", "--json")
