@@ -27,7 +27,6 @@ def test_the_published_index(space, scenario):
     """Every point asked for has the largest sum of bounds of all candidates, also with pending points and masks."""
     duel = Duel(ADDITIVE["additive-groups"], ADDITIVE_PROBLEMS[space], SCENARIOS[scenario], "auto")
     duel.play(12)
-    duel.check_report()
     policy, at = duel.policy, np.array([[0.2], [0.7]])
     mean, std = policy.group_posterior(1, at)
     expected = duel.gp.group(1, np.hstack([at, at]))

@@ -160,6 +160,7 @@ class Duel:
             self.answer()
             if self.scenario.uninvited and t % 4 == 3:
                 self.intrude()
+        self.check_report()
 
     def check_report(self):
         """Posterior anywhere and recommendation are the oracle's."""
@@ -226,7 +227,6 @@ def grid_for(engine):
 def test_the_chosen_candidate_has_the_largest_index_in_every_round(name, scenario, engine):
     duel = Duel(CASES[name], grid_for(engine), SCENARIOS[scenario], engine)
     duel.play(12 if SCENARIOS[scenario].batch else 40)
-    duel.check_report()
 
 
 @small_tiles
@@ -236,7 +236,6 @@ def test_the_chosen_candidate_has_the_largest_index_in_every_round(name, scenari
 def test_the_chosen_candidate_has_the_largest_index_on_other_spaces(name, space, engine):
     duel = Duel(CASES[name], PROBLEMS[space], SCENARIOS["all at once"], engine)
     duel.play(14)
-    duel.check_report()
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -245,7 +244,6 @@ def test_the_chosen_candidate_has_the_largest_index_on_other_spaces(name, space,
 def test_the_chosen_candidate_has_the_largest_improvement_over_a_path(name, scenario):
     duel = PathDuel(OVER_A_PATH[name], PROBLEMS["grid"], SCENARIOS[scenario], "dense")
     duel.play(12 if SCENARIOS[scenario].batch else 40)
-    duel.check_report()
 
 
 @on(["points", "arms", "box"], OVER_A_PATH)
@@ -253,7 +251,6 @@ def test_the_chosen_candidate_has_the_largest_improvement_over_a_path(name, scen
 def test_the_chosen_candidate_has_the_largest_improvement_over_a_path_on_other_spaces(name, space):
     duel = PathDuel(OVER_A_PATH[name], PROBLEMS[space], SCENARIOS["all at once"], "auto")
     duel.play(14)
-    duel.check_report()
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -263,7 +260,6 @@ def test_what_contradicts_the_model_resets_it(name, scenario):
     """In the round in which the oracle resets, through jumps, with availability sets and pending points."""
     duel = ChangingDuel(FORGETTING[name], PROBLEMS["grid"], SCENARIOS[scenario], "auto")
     duel.play(30 if SCENARIOS[scenario].batch else 90)
-    duel.check_report()
     assert len(duel.gp.resets) >= 2
 
 
@@ -274,7 +270,6 @@ def test_the_chosen_candidate_has_the_largest_index_through_all_forgetting(name,
     """In every round: through restarts, window drops and fading, with availability sets and pending points."""
     duel = Duel(FORGETTING[name], PROBLEMS["grid"], SCENARIOS[scenario], "auto")
     duel.play(12 if SCENARIOS[scenario].batch else 40)
-    duel.check_report()
 
 
 @on(["points", "arms", "box"], FORGETTING)
@@ -283,7 +278,6 @@ def test_the_chosen_candidate_has_the_largest_index_through_all_forgetting(name,
 def test_the_chosen_candidate_has_the_largest_index_through_all_forgetting_on_other_spaces(name, space):
     duel = Duel(FORGETTING[name], PROBLEMS[space], SCENARIOS["all at once"], "auto")
     duel.play(14)
-    duel.check_report()
 
 
 @small_tiles
@@ -295,7 +289,6 @@ def test_the_chosen_candidate_has_the_largest_index_given_drawn_values(name, sce
     """The oracle draws the same values at up to six pending points, and refits with them as observations."""
     duel = Duel(CASES[name], grid_for(engine), DRAWN_VALUES[scenario], engine)
     duel.play(8)
-    duel.check_report()
 
 
 @small_tiles
@@ -304,7 +297,6 @@ def test_the_chosen_candidate_has_the_largest_index_given_drawn_values(name, sce
 def test_the_chosen_candidate_has_the_largest_index_given_drawn_values_on_other_spaces(name, space):
     duel = Duel(CASES[name], PROBLEMS[space], DRAWN_VALUES["drawn, all at once"], "tiled")
     duel.play(8)
-    duel.check_report()
 
 
 @pytest.mark.parametrize("scenario", DRAWN_VALUES)
@@ -315,7 +307,6 @@ def test_the_chosen_candidate_has_the_largest_index_given_drawn_values_through_a
     """Pending points count as measured in the next round."""
     duel = Duel(FORGETTING[name], PROBLEMS["grid"], DRAWN_VALUES[scenario], "auto")
     duel.play(8)
-    duel.check_report()
 
 
 class RepeatedDuel(Duel):
@@ -368,8 +359,7 @@ class RepeatedDuel(Duel):
 def test_a_chosen_point_is_played_until_it_is_known_well_enough(name, scenario, engine):
     duel = RepeatedDuel(REPEATING[name], PROBLEMS["grid"], SCENARIOS[scenario], engine)
     for _ in range(7):
-        duel.play(6 if SCENARIOS[scenario].batch else 12)
-        duel.check_report()  # reading changes nothing
+        duel.play(6 if SCENARIOS[scenario].batch else 12)  # reading the report after each changes nothing
     assert duel.again > 5
 
 
@@ -381,7 +371,6 @@ def test_a_chosen_point_is_played_until_it_is_known_well_enough(name, scenario, 
 def test_a_chosen_point_is_played_until_it_is_known_well_enough_on_other_spaces(name, space, engine):
     duel = RepeatedDuel(REPEATING[name], PROBLEMS[space], SCENARIOS["all at once"], engine)
     duel.play(14)
-    duel.check_report()
 
 
 @pytest.mark.parametrize("kind", [sb.MiniGPUCB, sb.MiniGPEI])

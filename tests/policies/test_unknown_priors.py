@@ -18,6 +18,7 @@ NOISE, REGULARIZATION, DELTA = 0.1, 0.02, 0.2
 SIZE = 12
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
+may_exhaust = pytest.mark.filterwarnings("ignore:PEGPUCB. no prior is left")
 
 
 def hilly(place, points, t):
@@ -189,6 +190,7 @@ class Duel:
             if self.uninvited and t % 4 == 3:
                 free = np.setdiff1d(np.arange(SIZE), self.pending)
                 self.tell(int(self.rng.choice(free)), noise=self.rng.choice([0.05, 0.3]))
+        self.check_report()
 
     def check_report(self):
         names = [prior.name for prior in self.policy.priors]
@@ -218,52 +220,44 @@ class Duel:
         assert best.mean == pytest.approx(mean[self.number(best.x)], abs=1e-8)
 
 
+@may_exhaust
 @every_kind
 @pytest.mark.sampled(4)
 def test_a_narrower_width(kind):
     """Its square divided by `scale`, in the index, the rejections and the report."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of exhaustion
-        duel = Duel(kind, "still", scale=20.0)
-        duel.play(40)
-        duel.check_report()
+    duel = Duel(kind, "still", scale=20.0)
+    duel.play(40)
 
 
+@may_exhaust
 @every_kind
 @pytest.mark.parametrize("name", ["still", "moving", "drifting"])
 @pytest.mark.sampled(8)
 def test_the_chosen_candidate_has_the_largest_index_in_every_round(name, kind):
     """One point at a time, from an availability set that changes; rejections in the very round."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of exhaustion
-        duel = Duel(kind, name)
-        duel.play(60)
-    duel.check_report()
+    duel = Duel(kind, name)
+    duel.play(60)
     if kind is sb.PEGPUCB:
         assert duel.rejected  # or nothing was tested
 
 
+@may_exhaust
 @every_kind
 @pytest.mark.parametrize("name", ["still", "moving", "drifting"])
 @pytest.mark.sampled(6)
 def test_with_points_pending_and_points_nobody_asked_for(name, kind):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        duel = Duel(kind, name, batch=3, uninvited=True)
-        duel.play(12)
-    duel.check_report()
+    duel = Duel(kind, name, batch=3, uninvited=True)
+    duel.play(12)
 
 
+@may_exhaust
 @every_kind
 @pytest.mark.usefixtures("small_tiles")
 @pytest.mark.sampled(4)
 def test_in_tiles(kind):
     """The engine for large spaces."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        duel = Duel(kind, "still", engine="tiled")
-        duel.play(40)
-    duel.check_report()
+    duel = Duel(kind, "still", engine="tiled")
+    duel.play(40)
 
 
 # ---- rejection
@@ -278,6 +272,7 @@ def pair(**options):
     return space, sb.PEGPUCB(space, priors, noise=0.05, regularization=0.0025, **options)
 
 
+@may_exhaust
 @pytest.mark.parametrize("delta", [0.1, 0.9])
 @pytest.mark.sampled(2)
 def test_the_true_prior_is_rejected_in_at_most_a_delta_of_runs(delta):
@@ -286,9 +281,7 @@ def test_the_true_prior_is_rejected_in_at_most_a_delta_of_runs(delta):
     for seed in range(200):
         space, policy = pair(delta=delta, seed=seed, on_exhaustion="warn")
         function = sb.GPSample(space, 0.04 * sb.RBF(0.3), sb.GaussianNoise(0.05), seed=seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            sb.simulate(policy, function, 25)
+        sb.simulate(policy, function, 25)
         lost += "truth" not in policy.surviving
         false_ones += "high" not in policy.surviving
     assert lost <= 200 * delta + 3 * np.sqrt(200 * delta * (1 - delta))
@@ -337,8 +330,7 @@ def test_when_no_prior_is_right_it_can_go_on_with_the_last():
 def test_the_warning_may_be_an_error(tmp_path):
     """As with `python -W error`: it comes as a point is asked for, and everything told was learned and kept."""
     _, policy = pair(on_exhaustion="warn")
-    with warnings.catch_warnings(), sb.record(policy, tmp_path / "run.zarr"):
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"), sb.record(policy, tmp_path / "run.zarr"):
         policy.tell(np.linspace(0, 1, 8)[np.arange(30) % 8, None], np.full(30, -5.0))
         assert policy.exhausted
         with pytest.raises(UserWarning, match="no prior is left"):
@@ -347,8 +339,7 @@ def test_the_warning_may_be_an_error(tmp_path):
         policy.tell(policy.ask(), -5.0)  # once is enough
     assert policy.rounds == sum(policy.plays.values()) == 31
     _, again = pair(on_exhaustion="warn")
-    with warnings.catch_warnings(), sb.record(again, tmp_path / "run.zarr"):
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"), sb.record(again, tmp_path / "run.zarr"):
         assert again.rounds == 31
     assert again.log_likelihoods == policy.log_likelihoods
 
