@@ -45,8 +45,7 @@ def assert_goes_on(folder, count, **given):
         store.append(rows(count, count + 1))
         store.append(rows(count + 1, count + 20))
     assert_plain(folder, count + 20)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # nothing is left to repair
+    with warnings.catch_warnings(action="error"):  # nothing is left to repair
         ObservationStore.open(folder, "a").close()
     assert_holds(ObservationStore.open(folder), count + 20)
     return said

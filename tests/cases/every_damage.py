@@ -344,8 +344,7 @@ def same(found, expected):
 
 def attempt(call, expected, names):
     """Call, and compare: equal, refused by name, or wrong."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         try:
             found = call()
         except (StoreError, FileNotFoundError, FileExistsError, sb.StudyIncomplete) as error:
@@ -380,8 +379,7 @@ def try_out(store, damage, work):
         return {}
     names, before = names_of(damage), files(target)
     reading = attempt(lambda: store.columns(target), store.read, names)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         try:
             for run in store.runs(target):
                 status(store.kind.place(run))
@@ -404,8 +402,7 @@ def recovered(store, damage, target):
     """Recover, and compare with what is readable: nothing of it is lost, all files are kept, simulations go on."""
     before, readable = files(target), readable_rounds(store, damage, target)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             for run in store.runs(target):
                 ObservationStore.open(store.kind.place(run), "a", recover=True).close()
                 aside = run.with_name(f"{run.name}.damaged")

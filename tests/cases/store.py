@@ -174,8 +174,7 @@ PLACES = {"folder": _folder, "memory": _memory, "url": _url, "obstore": _obstore
 def repairs():
     """Let repairs happen, and collect what was said of them."""
     said = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         yield said
     said += [str(warning.message) for warning in caught]
 

@@ -20,8 +20,7 @@ NOISE = 0.1 * np.random.default_rng(2).standard_normal(45)
 
 def warnings_of(policy, y):
     """Texts of the warnings while values are told one by one."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         for x, each in zip(X, y, strict=True):
             policy.tell(x, each)
     return [str(each.message) for each in caught if issubclass(each.category, ContradictedModel)]
@@ -65,8 +64,7 @@ def test_a_learned_model_is_not_contradicted():
 
 def test_repeats_of_the_best_point_are_no_contradiction():
     policy = sb.GPEI(BOX, KERNEL, noise=0.2, regularization=0.04)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         for i in range(60):
             policy.tell(X[i % 4], 0.15 * np.sin(17 * i))
 
@@ -75,15 +73,13 @@ def test_repeats_of_the_best_point_are_no_contradiction():
 def test_a_width_outside_its_theorem(kind):
     with pytest.warns(UnprovenWidth, match=r"regularization >= 1, not for 0\.01"):
         kind(BOX, KERNEL, noise=0.1, regularization=0.01)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         kind(BOX, KERNEL, regularization=1.0)
         kind(BOX, KERNEL, regularization=0.01, confidence="flynn-reeb")
 
 
 def test_a_learned_model_has_no_proof_to_lose():
     """Its width is the practical one, whatever lambda is."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         sb.IGPUCB(sb.Box([[0, 1]]), noise=0.1)
     assert UnprovenWidth not in [each.category for each in caught]

@@ -318,8 +318,7 @@ def test_refused_by_name(space, kernel, options, name):
 
 
 def test_a_width_that_is_not_proven_is_warned_of():
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         sb.LBGPUCB(GRID, RBF, regularization=0.5)
         sb.LBGPUCB(GRID, RBF)
     assert [each.category for each in caught] == [sb.UnprovenWidth]

@@ -417,8 +417,7 @@ class TestWarnings:
             sb.SafeOpt(LINE, sb.RBF(0.3), width=2, **given)
         with pytest.warns(sb.UnprovenWidth, match="^StageOpt: the width 'improved' is proven for regularization >= 1"):
             sb.StageOpt(LINE, sb.RBF(0.3), stage=3, confidence="improved", **given)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
+        with warnings.catch_warnings(action="error"):
             sb.SafeOpt(LINE, sb.RBF(0.3), **given)
             sb.LoSBO(LINE, sb.RBF(0.3), lipschitz=1.0, noise_bound=0.1, **given)
 

@@ -78,8 +78,7 @@ class TestDatabase:
         except pytest.fail.Exception:
             assert damage == "another run's"  # of which SQLite takes nothing: all was in the file already
             return
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             reader = ObservationStore.open(dead, recover=True)
         assert_holds(reader, len(reader))
 
