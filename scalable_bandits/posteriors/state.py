@@ -12,7 +12,7 @@ without dimensions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple
 
@@ -169,61 +169,6 @@ def group(name: str, read: Callable[[Any], State], write: Callable[[Any, State],
     return StateEntry(name, "", None, read, write)
 
 
-def entries_of(kind: type) -> tuple[StateEntry, ...]:
-    """Return all entries of the state of a class, those of base classes first."""
-    return tuple(entry for base in reversed(kind.__mro__) for entry in vars(base).get("STATE", ()))
-
-
-def state_of(owner: Any, entries: Iterable[StateEntry]) -> State:
-    """Return the arrays (...,) of an object's state by name; they may be views of arrays that the object changes later.
-
-    Parameters
-    ----------
-    owner
-        Object with the state.
-    entries
-        Entries of the state.
-    """
-    found: State = {}
-    for entry in entries:
-        held = entry.read(owner)
-        if entry.shape:
-            found[entry.name] = np.asarray(held, dtype=entry.dtype)
-        else:
-            found.update(nested(**{entry.name: held}) if entry.name else held)
-    return found
-
-
-def restore(owner: Any, entries: Sequence[StateEntry], state: State, before: Callable[[State], None]) -> None:
-    """Restore an object from arrays (...,) that `state_of` returned, of an object of the same specification.
-
-    Parameters
-    ----------
-    owner
-        Object whose state is restored.
-    entries
-        Entries of the state.
-    state
-        Arrays (...,) by name.
-    before
-        Function that is called with the state after the check, before any entry is restored.
-
-    Raises
-    ------
-    ValueError
-        If an entry is missing: the object is unchanged then. If an entry has another shape.
-    """
-    missing = [entry.name for entry in entries if entry.shape and entry.name not in state]
-    if missing:
-        checks.refuse("state", sorted(state), f"a state of {type(owner).__name__}, which has {', '.join(missing)}")
-    before(state)
-    for entry in entries:
-        if entry.shape:
-            entry.write(owner, state[entry.name])
-        else:
-            entry.write(owner, part(state, entry.name) if entry.name else state)
-
-
 class Stateful:
     """An object whose state is a declared list of arrays, numbers and members.
 
@@ -237,12 +182,19 @@ class Stateful:
 
     @classmethod
     def state_fields(cls) -> tuple[StateEntry, ...]:
-        """Return all entries of the state."""
-        return entries_of(cls)
+        """Return all entries of the state, those of base classes first."""
+        return tuple(entry for base in reversed(cls.__mro__) for entry in vars(base).get("STATE", ()))
 
     def state(self) -> State:
         """Return the arrays (...,) of the state by name; they may be views of arrays that the object changes later."""
-        return state_of(self, self.state_fields())
+        found: State = {}
+        for entry in self.state_fields():
+            held = entry.read(self)
+            if entry.shape:
+                found[entry.name] = np.asarray(held, dtype=entry.dtype)
+            else:
+                found.update(nested(**{entry.name: held}) if entry.name else held)
+        return found
 
     def restore(self, state: State) -> None:
         """Restore from arrays (...,) that `state` returned, of an object of the same specification.
@@ -252,7 +204,16 @@ class Stateful:
         ValueError
             If an entry is missing, which is noticed before the object's own entries change, or has another shape.
         """
-        restore(self, self.state_fields(), state, self.before_restore)
+        entries = self.state_fields()
+        missing = [entry.name for entry in entries if entry.shape and entry.name not in state]
+        if missing:
+            checks.refuse("state", sorted(state), f"a state of {type(self).__name__}, which has {', '.join(missing)}")
+        self.before_restore(state)
+        for entry in entries:
+            if entry.shape:
+                entry.write(self, state[entry.name])
+            else:
+                entry.write(self, part(state, entry.name) if entry.name else state)
         self.after_restore()
 
     def before_restore(self, state: State) -> None:
