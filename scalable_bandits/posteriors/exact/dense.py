@@ -18,6 +18,7 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.engine import Engine
 from scalable_bandits.posteriors.exact import _numba_window as numba_window
 from scalable_bandits.posteriors.exact._numba_window import DenseArrays
+from scalable_bandits.posteriors.regression import covariances
 from scalable_bandits.posteriors.rounds import Columns, Game, Rule
 from scalable_bandits.posteriors.state import array
 from scalable_bandits.spaces import Indices
@@ -51,12 +52,10 @@ class DenseEngine(Engine):
     def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats):
         super().__init__(kernel, points, prior_mean)
         n, capacity = self.size, min(WINDOW, self.size)
-        covariance = np.empty((n, n))
-        kernel.fill(points, points, covariance)
         self.arrays = DenseArrays(
-            covariance, self._mean, self._variance, np.empty((capacity, n)), np.zeros((capacity, capacity)),
-            np.zeros((capacity, capacity)), np.zeros(capacity), np.zeros(capacity), np.zeros(capacity), np.empty(n),
-            np.full(n, -1), np.zeros(1, dtype=np.int64), self.gain,
+            covariances(kernel, points, points), self._mean, self._variance, np.empty((capacity, n)),
+            np.zeros((capacity, capacity)), np.zeros((capacity, capacity)), np.zeros(capacity), np.zeros(capacity),
+            np.zeros(capacity), np.empty(n), np.full(n, -1), np.zeros(1, dtype=np.int64), self.gain,
         )  # fmt: skip
         self._factor: Floats | None = None  # (rank, n), transposed, of the covariance as the window opened
 

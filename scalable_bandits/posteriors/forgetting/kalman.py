@@ -58,11 +58,9 @@ class KalmanEngine(ForgettingEngine):
     def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats):
         super().__init__(kernel, points, prior_mean)
         self._keep, n = 1.0 - kernel.epsilon, self.size
-        prior = np.empty((n, n))
-        kernel.fill(points, points, prior)
         self.arrays = KalmanArrays(
-            prior, np.zeros((n, n)), np.ones(1), prior_mean.copy(), np.zeros(n), self._mean, self._variance,
-            np.zeros(n, dtype=np.bool_), self.gain, np.empty(n),
+            covariances(kernel, points, points), np.zeros((n, n)), np.ones(1), prior_mean.copy(), np.zeros(n),
+            self._mean, self._variance, np.zeros(n, dtype=np.bool_), self.gain, np.empty(n),
         )  # fmt: skip
         # Observed points of positive prior variance; those of them that are independent, and the factor of their K.
         self._basis = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty((0, 0))

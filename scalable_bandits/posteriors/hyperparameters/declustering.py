@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import RBF
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal
+from scalable_bandits.posteriors.regression import covariances
 
 NEAR = 0.5  # lengthscale of the RBF kernel that counts neighbours, in median lengthscales
 BLOCK = 2000  # number of points whose neighbours are counted together
@@ -32,9 +33,7 @@ def neighbours(points: Floats, lengthscales: ArrayLike, most: int) -> Floats:
     some = points[np.linspace(0, len(points) - 1, min(len(points), most)).astype(np.int64)]
     for start in range(0, len(points), BLOCK):
         block = points[start : start + BLOCK]
-        near = np.empty((len(block), len(some)))
-        kernel.fill(block, some, near)
-        found[start : start + BLOCK] = near.sum(axis=1)
+        found[start : start + BLOCK] = covariances(kernel, block, some).sum(axis=1)
     return found
 
 

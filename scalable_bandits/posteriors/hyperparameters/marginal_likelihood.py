@@ -26,6 +26,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels.base import Hyperparameter, Kernel
 from scalable_bandits.posteriors.collapsed import Scatter
 from scalable_bandits.posteriors.hyperparameters import _numba_likelihood as numba_likelihood
+from scalable_bandits.posteriors.regression import covariances
 from scalable_bandits.randomness import generator
 from scalable_bandits.specification import Specification
 
@@ -162,8 +163,7 @@ class Likelihood:
         """Return the log likelihood, without the priors, and its gradient (p,)."""
         self.evaluations += 1
         kernel, noise = self.at(logs)
-        matrix = np.empty((len(self.x), len(self.x)))
-        kernel.fill(self.x, self.x, matrix)
+        matrix = covariances(kernel, self.x, self.x)
         matrix.ravel()[:: len(matrix) + 1] += noise
         value, self.mean, pulls = gaussian_density(matrix, self.y, self.prior_mean)
         if pulls is None:

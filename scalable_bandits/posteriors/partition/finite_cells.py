@@ -18,6 +18,7 @@ from scalable_bandits.posteriors.partition.cell_posteriors import CellPosteriors
 from scalable_bandits.posteriors.partition.cover import FiniteCover
 from scalable_bandits.posteriors.partition.empty_cubes import EmptyCubes
 from scalable_bandits.posteriors.partition.observation_log import ObservationLog
+from scalable_bandits.posteriors.regression import covariances
 from scalable_bandits.spaces import Indices
 
 FEW = 16  # number of candidates up to which compiled loops have the prior covariance of a cell
@@ -82,8 +83,7 @@ class FinitePosterior:
         They are valid until the capacity grows. The last is 0, which is no address, if there are many candidates.
         """
         if self._prior is None and len(self.numbers) <= FEW:
-            self._prior = np.empty((len(self.numbers), len(self.numbers)))
-            self.kernel.fill(self.points, self.points, self._prior)
+            self._prior = covariances(self.kernel, self.points, self.points)
         addressed = (self.fields, self._rows, self._matrices, self._vectors, self.numbers, self._row_of)
         return *(array.ctypes.data for array in addressed), 0 if self._prior is None else self._prior.ctypes.data
 
@@ -124,11 +124,9 @@ class FinitePosterior:
         new = np.array([*dict.fromkeys(positions[self._row_of[positions] < 0].tolist())], dtype=np.int64)
         self._row_of[new] = np.arange(self.rank, self.rank + len(new))
         rows_at = self._row_of[positions]
-        columns = np.empty((len(new), len(self.numbers)))
-        if len(new):
-            self.kernel.fill(self.points[new], self.points, columns)
-            if self.rank + len(new) > len(self._rows):
-                self._reserve(max(2 * len(self._rows), self.rank + len(new)))
+        columns = covariances(self.kernel, self.points[new], self.points)
+        if self.rank + len(new) > len(self._rows):
+            self._reserve(max(2 * len(self._rows), self.rank + len(new)))
         self.rank, gain = numba_cells.observe_all(
             positions, rows_at, ys, noise_variances, columns, self._matrices, self._vectors, self._rows, self.rank,
             self.fields,

@@ -36,6 +36,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.engine import EngineOptions
 from scalable_bandits.posteriors.exact.window import RowBlock
+from scalable_bandits.posteriors.regression import covariances
 from scalable_bandits.posteriors.sketched.sketch import compressed, drawn, independent
 from scalable_bandits.posteriors.state import State, arrays, copied, group, nested, number, part
 from scalable_bandits.posteriors.tiled.engine import TiledEngine
@@ -95,8 +96,7 @@ class SketchedTiles(Tiles):
         chosen = positions[order[drawn(leverage[order], prior, self._oversampling, start)]]  # (1), (2)
         kept, coordinates = independent(self.kernel, self.points[chosen])
         points = chosen[kept]
-        features = np.empty((len(positions), len(points)))
-        self.kernel.fill(self.points[positions], self.points[points], features)
+        features = covariances(self.kernel, self.points[positions], self.points[points])
         turned, shift = compressed(coordinates, features, averages - self._prior[0][positions], noise)  # (3), (4)
         self._row_blocks = [RowBlock(points, np.ascontiguousarray(turned), None, shift)]
         return self._row_blocks[0]
@@ -138,9 +138,7 @@ class SketchedTiles(Tiles):
 
     def _rows_at(self, x: Floats, points: Indices, coordinates: Floats, held: Floats) -> Floats:
         """Compute rows coordinates^-1 K_l(P, x) at points x (k, d), given the folded rows `held` (height, k) at x."""
-        cross = np.empty((len(points), len(x)))
-        self.kernel.fill(self.points[points], x, cross)
-        cross -= self._folded_rows_at(points, len(held)) @ held
+        cross = covariances(self.kernel, self.points[points], x) - self._folded_rows_at(points, len(held)) @ held
         return np.asarray(dtrsm(1.0, np.asfortranarray(coordinates), np.asfortranarray(cross), lower=1))
 
 

@@ -29,7 +29,7 @@ from scalable_bandits.posteriors import blas
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.engine import Acquisition, Engine, choose, order_of_ties
 from scalable_bandits.posteriors.placement import Call, Executor, Shards, executor, made
-from scalable_bandits.posteriors.regression import positive_factor
+from scalable_bandits.posteriors.regression import covariances, positive_factor
 from scalable_bandits.posteriors.state import State, StateEntry, value
 from scalable_bandits.posteriors.tiled.ordering import shard_edges
 from scalable_bandits.spaces import FiniteSpace, Indices, Mask, Points
@@ -75,8 +75,7 @@ class DesignTiles:
         parts = [np.ascontiguousarray(rows[:, chunk]) for chunk in chunks]
         for tile, start in enumerate(self._starts):
             some, held = self._points[start : start + TILE], self._rows[tile]
-            block = np.empty((len(points), len(some)))
-            self._kernel.fill(points, some, block)
+            block = covariances(self._kernel, points, some)
             for part, chunk in zip(parts, chunks, strict=True):
                 blas.subtract_product(block, part, held[chunk])
             blas.solve_lower(lower, block)

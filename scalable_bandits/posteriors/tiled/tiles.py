@@ -45,6 +45,7 @@ from scalable_bandits.posteriors.engine import Acquisition, choose
 from scalable_bandits.posteriors.exact import _numba_window as numba_window
 from scalable_bandits.posteriors.exact._numba_window import WindowStep
 from scalable_bandits.posteriors.exact.window import PointPosterior, RowBlock, Window, variances
+from scalable_bandits.posteriors.regression import covariances
 from scalable_bandits.posteriors.state import State, StateEntry, Stateful, array, group, member, number, value
 from scalable_bandits.posteriors.threads import ThreadTeam
 from scalable_bandits.posteriors.tiled.ordering import GroupMaxima, best_of_groups, maxima_by_group
@@ -366,8 +367,7 @@ class Tiles(Stateful):
         """Compute the row block of all distinct points; None if rounding makes their covariance indefinite."""
         positions, averages, noise = self._observed.collapsed()
         points = self.points[positions]
-        matrix = np.empty((len(positions), len(positions)))
-        self.kernel.fill(points, points, matrix)
+        matrix = covariances(self.kernel, points, points)
         matrix.flat[:: len(matrix) + 1] += noise
         factor, failed = dpotrf(matrix.T, lower=1, clean=1, overwrite_a=1)
         shift = np.asarray(dtrsv(factor, averages - self._prior[0][positions], lower=1))
@@ -385,8 +385,7 @@ class Tiles(Stateful):
         def replace(first: int, stop: int) -> None:
             for tile in range(first, stop):
                 span = self.span(tile)
-                rows = np.empty((len(points), span.stop - span.start))
-                self.kernel.fill(points, self.points[span], rows)
+                rows = covariances(self.kernel, points, self.points[span])
                 blas.solve_lower(lower, rows)
                 self._append(tile, rows, 0)
                 self.mean[span] = self._prior[0][span] + block.shift @ rows
