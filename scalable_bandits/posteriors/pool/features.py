@@ -14,9 +14,9 @@ points of counts the same weighted sample with a probability that is the value o
 
 from __future__ import annotations
 
-from typing import Protocol
+import functools
+from collections.abc import Callable, Sequence
 
-import attrs
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,91 +31,49 @@ from scalable_bandits.spaces import Indices
 BITS = 32  # bits of a word
 
 
-class UnitFeatures(Protocol):
-    """Features, each of which estimates a kernel."""
-
-    def __call__(self, x: Floats) -> Floats:
-        """Return phi at points x (k, D), shape (k, m)."""
+# Features, each of which estimates a kernel: function of points x (k, D) that returns phi (k, m).
+UnitFeatures = Callable[[Floats], Floats]
 
 
-@attrs.frozen(eq=False)
-class SignsOfBits:
-    """Random signs of fingerprints."""
-
-    priorities: NDArray[np.uint32]  # (32 w + 1, m) of each bit, and of no bit
-
-    def __call__(self, x: Floats) -> Floats:
-        out = np.empty((len(x), self.priorities.shape[1]))
-        numba_pool.signs(np.ascontiguousarray(x), self.priorities, out)
-        return out
+def _signs_of_bits(priorities: NDArray[np.uint32], x: Floats) -> Floats:
+    """Return random signs of fingerprints, by priorities (32 w + 1, m) of each bit, and of no bit."""
+    out = np.empty((len(x), priorities.shape[1]))
+    numba_pool.signs(np.ascontiguousarray(x), priorities, out)
+    return out
 
 
-@attrs.frozen(eq=False)
-class SignsOfCounts:
-    """Random signs of points of counts."""
-
-    rates: Floats  # (D, m)
-    costs: Floats  # (D, m)
-    shifts: Floats  # (D, m)
-    salts: NDArray[np.uint64]  # (m,)
-
-    def __call__(self, x: Floats) -> Floats:
-        out = np.empty((len(x), len(self.salts)))
-        numba_pool.signs_of_counts(np.ascontiguousarray(x), self.rates, self.costs, self.shifts, self.salts, out)
-        return out
+def _signs_of_counts(rates: Floats, costs: Floats, shifts: Floats, salts: NDArray[np.uint64], x: Floats) -> Floats:
+    """Return random signs of points of counts, by rates, costs and shifts (D, m), and salts (m,)."""
+    out = np.empty((len(x), len(salts)))
+    numba_pool.signs_of_counts(np.ascontiguousarray(x), rates, costs, shifts, salts, out)
+    return out
 
 
-@attrs.frozen(eq=False)
-class Waves:
-    """Cosines of random frequencies and phases."""
-
-    frequencies: Floats  # (m, D), in radians a unit of x
-    phases: Floats  # (m,), in radians
-    amplitude: float  # in units of y
-
-    def __call__(self, x: Floats) -> Floats:
-        return np.asarray(self.amplitude * np.cos(x @ self.frequencies.T + self.phases))
+def _waves(frequencies: Floats, phases: Floats, amplitude: float, x: Floats) -> Floats:
+    """Return cosines of frequencies (m, D), in radians a unit of x, and phases (m,), in radians."""
+    return np.asarray(amplitude * np.cos(x @ frequencies.T + phases))
 
 
-@attrs.frozen(eq=False)
-class Some:
-    """Features of some coordinates."""
-
-    features: UnitFeatures
-    dimensions: Indices
-
-    def __call__(self, x: Floats) -> Floats:
-        return self.features(np.ascontiguousarray(x[:, self.dimensions]))
+def _of_some(features: UnitFeatures, dimensions: Indices, x: Floats) -> Floats:
+    """Return the features of some coordinates."""
+    return features(np.ascontiguousarray(x[:, dimensions]))
 
 
-@attrs.frozen(eq=False)
-class Multiplied:
-    """Products of the features of several kernels, and of a factor."""
-
-    factor: float
-    parts: tuple[UnitFeatures, ...]
-
-    def __call__(self, x: Floats) -> Floats:
-        out = self.factor * self.parts[0](x)
-        for part in self.parts[1:]:
-            out *= part(x)
-        return out
+def _multiplied(factor: float, parts: Sequence[UnitFeatures], x: Floats) -> Floats:
+    """Return products of the features of several kernels, and of a factor."""
+    out = factor * parts[0](x)
+    for part in parts[1:]:
+        out *= part(x)
+    return out
 
 
-@attrs.frozen(eq=False)
-class Mixture:
-    """Features that are each of one of several kernels."""
-
-    parts: tuple[UnitFeatures, ...]
-    which: Indices  # (m,)
-    factors: Floats  # one a kernel
-
-    def __call__(self, x: Floats) -> Floats:
-        out = self.parts[0](x) * self.factors[0]
-        for number, part in enumerate(self.parts[1:], 1):
-            of_part = self.which == number
-            out[:, of_part] = part(x)[:, of_part] * self.factors[number]
-        return out
+def _mixture(parts: Sequence[UnitFeatures], which: Indices, factors: Floats, x: Floats) -> Floats:
+    """Return features that are each of one of several kernels, by number `which` (m,), times the kernel's factor."""
+    out = parts[0](x) * factors[0]
+    for number, part in enumerate(parts[1:], 1):
+        of_part = which == number
+        out[:, of_part] = part(x)[:, of_part] * factors[number]
+    return out
 
 
 def unit_features(kernel: Kernel, dimension: int, count: int, rng: np.random.Generator) -> UnitFeatures:
@@ -138,28 +96,30 @@ def unit_features(kernel: Kernel, dimension: int, count: int, rng: np.random.Gen
         If a part of the kernel has no features.
     """
     if isinstance(kernel, Scaled):
-        return Multiplied(float(np.sqrt(kernel.factor)), (unit_features(kernel.kernel, dimension, count, rng),))
+        part = unit_features(kernel.kernel, dimension, count, rng)
+        return functools.partial(_multiplied, float(np.sqrt(kernel.factor)), (part,))
     if isinstance(kernel, OnDimensions):
         some = np.array(kernel.dimensions)
-        return Some(unit_features(kernel.kernel, len(some), count, rng), some)
+        return functools.partial(_of_some, unit_features(kernel.kernel, len(some), count, rng), some)
     if isinstance(kernel, Product | Sum):
         parts = tuple(unit_features(part, dimension, count, rng) for part in kernel.kernels)
         if isinstance(kernel, Product):
-            return Multiplied(1.0, parts)
+            return functools.partial(_multiplied, 1.0, parts)
         variances = np.array([float(part.diagonal(np.zeros((1, dimension)))[0]) for part in kernel.kernels])
         chances = variances / variances.sum()
-        return Mixture(parts, rng.choice(len(parts), count, p=chances), 1.0 / np.sqrt(chances))
+        which = rng.choice(len(parts), count, p=chances)
+        return functools.partial(_mixture, parts, which, 1.0 / np.sqrt(chances))
     if isinstance(kernel, Tanimoto):
-        return SignsOfBits(rng.integers(2**32, size=(BITS * dimension + 1, count), dtype=np.uint32))
+        priorities = rng.integers(2**32, size=(BITS * dimension + 1, count), dtype=np.uint32)
+        return functools.partial(_signs_of_bits, priorities)
     if isinstance(kernel, MinMax):
         rates, costs = rng.gamma(2.0, size=(2, dimension, count))
-        return SignsOfCounts(
-            rates, costs, rng.random((dimension, count)), rng.integers(2**63, size=count, dtype=np.uint64)
-        )
+        shifts, salts = rng.random((dimension, count)), rng.integers(2**63, size=count, dtype=np.uint64)
+        return functools.partial(_signs_of_counts, rates, costs, shifts, salts)
     if not kernel.stationary:
         checks.refuse(
             "kernel", kernel, "Tanimoto, MinMax, stationary kernels, their products, sums and multiples, for draws"
         )
     waves = random_features(kernel, dimension, count, rng)
     amplitude = float(np.sqrt(2.0 * kernel.diagonal(np.zeros((1, dimension)))[0]))
-    return Waves(waves.frequencies, rng.uniform(0.0, 2.0 * np.pi, count), amplitude)
+    return functools.partial(_waves, waves.frequencies, rng.uniform(0.0, 2.0 * np.pi, count), amplitude)
