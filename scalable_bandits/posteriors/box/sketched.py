@@ -62,10 +62,13 @@ class QueriedSketch(QueriedEngine):
         self._surface: Surface | None = None
 
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
-        before = float(self.at(np.array([candidate]))[1][0])
+        self._add(candidate, y, noise_variance, float(self.at(np.array([candidate]))[1][0]))
+
+    def _add(self, candidate: int, y: float, noise_variance: float, variance: float) -> None:
+        """Add an observation of a candidate with a variance before it, and draw a sketch if one is due."""
         self._every.add(candidate, y, noise_variance)
         self._recent.add(candidate, y, noise_variance)
-        self._add_gain(before, noise_variance)
+        self._add_gain(variance, noise_variance)
         self._surface = None
         if len(self._recent) > max(LEAST, len(self._dictionary)):
             self._sketch()
@@ -80,16 +83,9 @@ class QueriedSketch(QueriedEngine):
             if len(np.unique(new)) < len(new) or np.isin(new, self._recent.collapsed()[0]).any():
                 return super().observe_all(candidates[first:], ys[first:], noise_variances[first:])
             x = self.points[new]
-            before = positive_factor(self.covariance(x, x), noise).diagonal() ** 2 - noise
-            for candidate, y, variance, given in zip(
-                new.tolist(), ys[some], noise, np.maximum(before, 0.0), strict=True
-            ):
-                self._every.add(candidate, float(y), float(variance))
-                self._recent.add(candidate, float(y), float(variance))
-                self._add_gain(float(given), float(variance))
-            self._surface = None
-            if len(self._recent) > max(LEAST, len(self._dictionary)):
-                self._sketch()
+            before = np.maximum(positive_factor(self.covariance(x, x), noise).diagonal() ** 2 - noise, 0.0)
+            for each in zip(*(held.tolist() for held in (new, ys[some], noise, before)), strict=True):
+                self._add(*each)
             first += room
 
     def _sketch(self) -> None:
