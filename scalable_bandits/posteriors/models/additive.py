@@ -25,7 +25,7 @@ from scalable_bandits.posteriors.box.maximization import Sizes, maximize_over_bo
 from scalable_bandits.posteriors.box.surface import Surface, constant_mean
 from scalable_bandits.posteriors.engine import Acquisition, Engine, choose
 from scalable_bandits.posteriors.models.model import Candidates, Model, Query
-from scalable_bandits.posteriors.models.search import search_of, surface_of
+from scalable_bandits.posteriors.models.search import bounds_of, search_of, surface_of
 from scalable_bandits.posteriors.pending import Draws
 from scalable_bandits.randomness import derived_seed
 from scalable_bandits.spaces import Domain, FiniteSpace, Grid, Indices, Points
@@ -110,7 +110,7 @@ class AdditiveSearch(Candidates):
     def _of_bounds_on_box(
         self, model: Model, surfaces: Sequence[Surface], widths: Sequence[float], query: Query
     ) -> Floats:
-        box, seen = _box(model), model.domain.points(model.likely())
+        box, seen = bounds_of(model), model.domain.points(model.likely())
         found = np.empty(len(box))
         for i, (surface, group, width) in enumerate(zip(surfaces, _engine(model).groups, widths, strict=True)):
             index, own = UpperConfidence(width), list(group.dimensions)
@@ -142,7 +142,7 @@ class AdditiveSearch(Candidates):
         groups = len(engine.groups)
         if not engine.tables:
             surface = cast(Surface, surface_of(model, query))
-            summands, box = engine.surfaces(surface), _box(model)
+            summands, box = engine.surfaces(surface), bounds_of(model)
             near = np.array([self._of_bounds_on_box(model, summands, [w] * groups, query) for w in (width, 0.0)])
             seed = derived_seed(query.key[0], "box", query.key[1])
             return maximize_over_box(surface, UpperConfidence(width), box, seed, near, SIZES).x
@@ -185,12 +185,6 @@ def _moments(model: Model, query: Query) -> tuple[Floats, list[tuple[Floats, Flo
     """Return the pending points (q, d), and mean and variance (n,) of every group at its points given these."""
     pending = model.domain.coordinates(list(query.pending))
     return pending, _engine(model).moments(pending, np.full(len(pending), model.regularization))
-
-
-def _box(model: Model) -> Floats:
-    box = model.domain.space.cube
-    assert box is not None
-    return box
 
 
 def _by_groups(engine: AdditiveEngine, grid: Grid, values: Sequence[Floats], salt: int) -> Floats:

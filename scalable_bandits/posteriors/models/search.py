@@ -54,7 +54,7 @@ class BoxSearch(Candidates):
         self._sketch = sketch
 
     def engine(self, model: Model) -> QueriedEngine:
-        bounds, constant = _bounds(model), model.constant_mean
+        bounds, constant = bounds_of(model), model.constant_mean
         mean = differenced(model.prior_mean, bounds) if constant is None else constant_mean(constant)
         engine: QueriedEngine
         if self._sketch is not None:
@@ -117,7 +117,7 @@ class BoxSearch(Candidates):
             return top_of_grid(surface, index, cast(Grid, space), points, key, scan, allowed, without, effort, fixed)
         if isinstance(space, SearchSpace) and not space.smooth:
             return top_of_settings(surface, index, space, points, key, scan, domain.points(settled), fixed)
-        seed, bounds = derived_seed(key[0], "box", key[1]), _bounds(model)
+        seed, bounds = derived_seed(key[0], "box", key[1]), bounds_of(model)
         top = None if fixed is not None else top_of_weights(surface, index, bounds, seed)
         if top is None:
             points = space.encode(points)
@@ -169,7 +169,8 @@ def _coordinates_of(space: Space, fixed: Floats) -> Floats:
     return np.where(free, np.nan, found)
 
 
-def _bounds(model: Model) -> Floats:
+def bounds_of(model: Model) -> Floats:
+    """Return the bounds (D, 2) of the coordinates that a model sees."""
     bounds = model.domain.space.cube
     assert bounds is not None
     return bounds
