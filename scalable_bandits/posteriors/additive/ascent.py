@@ -77,7 +77,8 @@ class Ascent:
             rising = self._rising(at, solved_sums - solved, rests)
             for i in rising:
                 each, rest, weights = summands[i], sums - cross[i], solved_sums - solved[i]
-                index = self._index(each, weights, float(priors.sum() - priors[i] - rest @ weights))
+                covariance = each.table.projected_in(each.place, weights[: len(weights) - len(each.pending)])
+                index = self._bound(each, covariance, weights, float(priors.sum() - priors[i] - rest @ weights))
                 best = int(np.argmax(index))
                 if index[best] > index[at[i]] + GAIN * abs(index[at[i]]):
                     at[i], means[i], priors[i] = best, each.mean[best], each.table.prior_variance[best]
@@ -104,15 +105,12 @@ class Ascent:
             first += len(table.members)
         return found
 
-    def _index(self, own: _Summand, weights: Floats, variance: float) -> Floats:
+    def _bound(self, own: _Summand, covariance: Floats, weights: Floats, variance: float) -> Floats:
         """Return the bound (n,) at all points of a group, without the means of the other groups.
 
-        `weights` (m + q,) are (K + N)^-1 k_r(X), and `variance` is the posterior variance of r.
+        `covariance` (n,) is K_i(Z_i, X) (K + N)^-1 k_r(X) without the pending points, `weights` (m + q,) are
+        (K + N)^-1 k_r(X), and `variance` is the posterior variance of r.
         """
-        covariance = own.table.projected_in(own.place, weights[: len(weights) - len(own.pending)])
-        return self._bound(own, covariance, weights, variance)
-
-    def _bound(self, own: _Summand, covariance: Floats, weights: Floats, variance: float) -> Floats:
         if len(own.pending):
             covariance = covariance + weights[-len(own.pending) :] @ own.pending
         return own.mean + self._width * np.sqrt(np.maximum(own.variance - 2.0 * covariance + variance, 0.0))

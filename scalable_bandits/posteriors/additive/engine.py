@@ -63,10 +63,10 @@ class AdditiveEngine(BoxEngine):
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
         new, x = candidate not in self._slots, self.points[[candidate]]
         if self.tables:
-            cross, prior = self._cross(x)[:, 0], float(self.kernel.diagonal(x)[0])
+            cross = covariances(self.kernel, self._x[: self._count], x)[:, 0]
             solved = self.solved(cross)
             mean = float(self._prior_mean.values(x)[0] + solved @ self._residuals)
-            variance = max(prior - float(solved @ cross), 0.0) + noise_variance
+            variance = max(float(self.kernel.diagonal(x)[0]) - float(solved @ cross), 0.0) + noise_variance
             for table in self.tables:
                 table.update(table.columns(x[0], solved), y - mean, variance)
         super().observe(candidate, y, noise_variance)
@@ -89,10 +89,6 @@ class AdditiveEngine(BoxEngine):
         """Averages at the observed points minus the prior mean, (m,)."""
         sums, m = self._sums, self._count
         return np.asarray(sums[:m, 1] / sums[:m, 0] - self._prior_mean.values(self._x[:m]))
-
-    def _cross(self, x: Floats) -> Floats:
-        """Return the prior covariances (m, k) of the sum at the observed points with the sum at points x (k, d)."""
-        return covariances(self.kernel, self._x[: self._count], x)
 
     def solved(self, right: Floats) -> Floats:
         """Return (K + N)^-1 right for a right-hand side (m,) or (m, k)."""
@@ -128,7 +124,7 @@ class AdditiveEngine(BoxEngine):
         """Return the columns of all tables for a pending point (d,), which are kept until the next observation."""
         held = self._pending_columns.get(x.tobytes())
         if held is None:
-            solved = self.solved(self._cross(x[None])[:, 0])
+            solved = self.solved(covariances(self.kernel, self._x[: self._count], x[None])[:, 0])
             held = self._pending_columns[x.tobytes()] = [table.columns(x, solved) for table in self.tables]
         return held
 

@@ -85,12 +85,8 @@ class Tables:
             if self._row[number] < 0:
                 if self._used == len(self._rows):
                     self._rows = grown(self._rows, max(2 * self._used, 16), len(self.points))
-                self._rows[self._used] = self._to_all(self.points[[number]])[0]
+                self._rows[self._used] = covariances(self.kernel, self.points[[number]], self.points)[0]
                 self._row[number], self._used = self._used, self._used + 1
-
-    def _to_all(self, points: Floats) -> Floats:
-        """Return the prior covariances (k, n) of some points (k, D) of a group with all of them."""
-        return covariances(self.kernel, points, self.points)
 
     def projected(self, weights: Floats) -> Floats:
         """Return K_j(Z_j, X) weights, (G, n), for weights (m,) of the observed points, or (G, m) of each group."""
@@ -110,7 +106,7 @@ class Tables:
 
     def to_all(self, x: Floats) -> Floats:
         """Return the prior covariances (G, n) of each group's function at a point x (d,) with it at all its points."""
-        return self._to_all(x[self.dimensions])
+        return covariances(self.kernel, x[self.dimensions], self.points)
 
     def columns(self, x: Floats, solved: Floats) -> Floats:
         """Return the posterior covariances (G, n) of each group's function with the sum at a point x (d,).
@@ -133,7 +129,7 @@ class Tables:
 
     @functools.cached_property
     def _prior_factor(self) -> Floats:
-        return positive_factor(self._to_all(self.points), np.zeros(len(self.points)))
+        return positive_factor(covariances(self.kernel, self.points, self.points), np.zeros(len(self.points)))
 
     def draw_prior(self, rng: np.random.Generator) -> Floats:
         """Draw each group's function at its points from the prior, (G, n), in units of y."""
