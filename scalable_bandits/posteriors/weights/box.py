@@ -27,7 +27,7 @@ from scalable_bandits.posteriors.box.queried import QueriedEngine
 from scalable_bandits.posteriors.box.surface import PriorMean, SearchSurface, SmoothIndex
 from scalable_bandits.posteriors.state import StateEntry, array
 from scalable_bandits.posteriors.weights import _numba_weights as numba_weights
-from scalable_bandits.posteriors.weights.engine import WeightsEngine, inverse_root
+from scalable_bandits.posteriors.weights.engine import WeightsEngine, features_of, inverse_root
 from scalable_bandits.randomness import generator
 
 STARTS = 64  # number of random starts; one more is where the posterior mean is largest
@@ -163,13 +163,6 @@ class WeightsSurface:
         whitened = features @ self.inverse
         variance = np.einsum("ij,ij->i", whitened, whitened)
         return self.prior_mean.values(x) + features @ self.weights, variance, whitened
-
-
-def features_of(kernel: Kernel, x: Floats) -> Floats:
-    """Return the features (k, p) of a kernel that has some, at points x (k, d)."""
-    found = kernel.features(x)
-    assert found is not None
-    return found
 
 
 def top_of_weights(surface: SearchSurface, index: SmoothIndex, bounds: Floats, seed: int) -> Top | None:

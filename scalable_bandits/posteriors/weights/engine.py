@@ -58,9 +58,8 @@ class WeightsEngine(Engine):
 
     def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats):
         super().__init__(kernel, points, prior_mean)
-        features = kernel.features(points)
-        assert features is not None
-        rows, p = np.ascontiguousarray(features.T), features.shape[1]
+        rows = np.ascontiguousarray(features_of(kernel, points).T)
+        p = len(rows)
         self.arrays = WeightArrays(
             rows, np.eye(p), np.zeros(p), prior_mean.copy(), self._mean, self._variance, np.zeros(1, dtype=np.int64),
             self.gain,
@@ -97,8 +96,7 @@ class WeightsEngine(Engine):
         return np.asarray((rows[:, candidates].T @ inverse) @ (inverse.T @ rows))
 
     def predict(self, x: Floats) -> tuple[Floats, Floats]:
-        inverse, features = inverse_root(self.arrays.root), self.kernel.features(x)
-        assert features is not None
+        inverse, features = inverse_root(self.arrays.root), features_of(self.kernel, x)
         whitened = features @ inverse
         return features @ (inverse @ self.arrays.shifted), np.einsum("ij,ij->i", whitened, whitened)
 
@@ -106,6 +104,13 @@ class WeightsEngine(Engine):
         """Draw f minus its posterior mean at all candidates jointly and exactly, (n,): R^-1 e for normal numbers e."""
         inverse = inverse_root(self.arrays.root)
         return np.asarray((inverse @ rng.standard_normal(len(inverse))) @ self.arrays.rows)
+
+
+def features_of(kernel: Kernel, x: Floats) -> Floats:
+    """Return the features (k, p) of a kernel that has some, at points x (k, d)."""
+    found = kernel.features(x)
+    assert found is not None
+    return found
 
 
 def inverse_root(root: Floats) -> Floats:
