@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import attrs
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +33,6 @@ class Tanimoto(Kernel):
     >>> sb.Tanimoto().block(bits).tolist()
     [[1.0, 0.5], [0.5, 1.0]]
     """
-
-    stationary: ClassVar[bool] = False
 
     @np.errstate(over="ignore")  # of the counts of ones, whose products wrap, where loops are not compiled
     def _words(self, X: Floats) -> tuple[NDArray[np.uint64], Floats]:
@@ -70,8 +66,6 @@ class MinMax(Kernel):
     >>> sb.MinMax().block([[2.0, 0.0, 1.0], [1.0, 1.0, 1.0]]).tolist()
     [[1.0, 0.5], [0.5, 1.0]]
     """
-
-    stationary: ClassVar[bool] = False
 
     def _sizes(self, X: Floats) -> Floats:
         """Return the sums (n,) of the counts of points X (n, d)."""
