@@ -100,33 +100,30 @@ class HypervolumeImprovement:
         return cls(np.append(reference[0], front[:, 0])[:, None], np.append(front[:, 1], reference[1])[:, None])
 
     def __call__(self, mean: Floats, variance: Floats) -> Floats:
-        first, _, ratios = self._widths(mean, variance)
-        logs = first + np.log(-np.expm1(ratios)) + ExpectedImprovement(self.floor)(mean[1], variance[1])
+        logs, _ = self._summands(mean, variance)
         largest = logs.max(axis=0)
         return np.asarray(largest + np.log(np.exp(logs - largest).sum(axis=0)))
 
     def slopes(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
         """Return the derivatives of the index in means and variances, two (2, k) arrays."""
-        first, index, ratios = self._widths(mean, variance)
-        height = ExpectedImprovement(self.floor)
-        logs = first + np.log(-np.expm1(ratios)) + height(mean[1], variance[1])
+        logs, ratios = self._summands(mean, variance)
         shares = np.exp(logs - logs.max(axis=0))
         shares /= shares.sum(axis=0)
+        widths = ExpectedImprovement(self.left).slopes(mean[0], variance[0])
+        heights = ExpectedImprovement(self.floor).slopes(mean[1], variance[1])
         by_mean, by_variance = np.empty((2, 2, mean.shape[1]))
-        for found, own, other in zip(
-            (by_mean, by_variance), index.slopes(mean[0], variance[0]), height.slopes(mean[1], variance[1]), strict=True
-        ):
+        for found, own, other in zip((by_mean, by_variance), widths, heights, strict=True):
             ahead, share = np.append(own[1:], np.zeros_like(own[:1]), axis=0), np.exp(ratios)
             found[0] = (shares * (own - share * ahead) / -np.expm1(ratios)).sum(axis=0)
             found[1] = (shares * other).sum(axis=0)
         return by_mean, by_variance
 
-    def _widths(self, mean: Floats, variance: Floats) -> tuple[Floats, ExpectedImprovement, Floats]:
-        """Return log E[(y_1 - a_i)+] (m + 1, k), the index that computes it, and by how much the next one is less."""
-        index = ExpectedImprovement(self.left)
-        first = index(mean[0], variance[0])
+    def _summands(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+        """Return the summands' logarithms (m + 1, k), and by how much log E[(y_1 - a_i)+] is less for the next i."""
+        first = ExpectedImprovement(self.left)(mean[0], variance[0])
         ratios = np.append(np.diff(first, axis=0), np.full_like(first[:1], -np.inf), axis=0)
-        return first, index, np.minimum(ratios, CLOSEST)
+        ratios = np.minimum(ratios, CLOSEST)
+        return first + np.log(-np.expm1(ratios)) + ExpectedImprovement(self.floor)(mean[1], variance[1]), ratios
 
 
 @attrs.frozen(eq=False)
