@@ -5,13 +5,12 @@ import pytest
 from cases.engines import assert_posterior
 from cases.kernels import KERNEL_CASES
 from naive import kernels as naive
-from naive.drifting import DriftingGP, SlidingGP, WeightedGP
+from naive.drifting import DriftingGP, SlidingGP, TimedGP, WeightedGP
 from naive.gp import GP
 from naive.normals import impulse_responses
 
 import scalable_bandits as sb
-from scalable_bandits.formulas.acquisition import UpperConfidence
-from scalable_bandits.posteriors import DenseEngine, KalmanEngine, SlidingWindowEngine, WeightedEngine
+from scalable_bandits.posteriors import KalmanEngine, SlidingWindowEngine, WeightedEngine
 from scalable_bandits.posteriors.forgetting import weighted
 
 SIZE, ROUNDS = 60, 80
@@ -31,7 +30,7 @@ def play(rounds, seed=1):
 class TestAutoregression:
     """k * TemporalDecay(epsilon)."""
 
-    @pytest.mark.parametrize("epsilon", [1e-3, 0.05, 0.7, 1.0])
+    @pytest.mark.parametrize("epsilon", [0.0, 1e-3, 0.05, 0.7, 1.0])
     @pytest.mark.parametrize("name", ["rbf", "matern-1.5", "covariance", "sum"])
     @pytest.mark.sampled(9)
     def test_posterior_is_the_refit_in_every_round(self, name, epsilon):
@@ -54,18 +53,6 @@ class TestAutoregression:
         found = engine.predict(elsewhere)
         np.testing.assert_allclose(found[0], mean, rtol=0, atol=1e-8)
         np.testing.assert_allclose(np.sqrt(found[1]), std, rtol=0, atol=1e-7)
-
-    def test_nothing_forgotten_is_the_static_posterior(self):
-        points = np.random.default_rng(3).random((SIZE, 2))
-        engine = KalmanEngine(sb.RBF(0.3) * sb.TemporalDecay(0.0), points, np.zeros(SIZE))
-        static = DenseEngine(sb.RBF(0.3), points, np.zeros(SIZE))
-        for observations, lag in play(60):
-            for observation in observations:
-                engine.observe(*observation)
-                static.observe(*observation)
-            engine.advance(lag)
-        np.testing.assert_allclose(engine.mean(), static.mean(), rtol=0, atol=1e-9)
-        np.testing.assert_allclose(engine.variance(), static.variance(), rtol=0, atol=1e-9)
 
     def test_a_hundred_thousand_rounds_leave_no_rounding_behind(self):
         """The present is the refit of the last rounds alone, whose older ones count less than 1e-16."""
@@ -97,52 +84,20 @@ class TestAutoregression:
         responses = impulse_responses(engine.draw)
         np.testing.assert_allclose(responses.T @ responses, gp.mean_covariance()[1], rtol=0, atol=1e-9)
 
-    def test_candidates_that_join_later_know_what_was_observed(self):
-        """As if they had been there; the run goes on with them."""
-        points = np.random.default_rng(7).random((SIZE, 2))
-        gp = DriftingGP(naive.rbf(0.3), points, 0.1, np.arange(SIZE) / SIZE)
-        engine = KalmanEngine(sb.RBF(0.3) * sb.TemporalDecay(0.1), points[:40], np.arange(40) / SIZE)
-        for t, (observations, lag) in enumerate(play(60)):
-            for number, y, noise in observations:
-                number = number % 40 if t < 30 else number
-                engine.observe(number, y, noise)
-                gp.observe(number, y, noise)
-            engine.advance(lag)
-            gp.now += lag
-            if t == 29:
-                engine = engine.extended(points, np.arange(SIZE) / SIZE)
-            if t >= 29:
-                assert_posterior(engine, gp)
 
-    def test_a_restored_engine_goes_on_to_the_last_bit(self):
-        points = np.random.default_rng(8).random((SIZE, 2))
-        make = lambda: KalmanEngine(sb.RBF(0.3) * sb.TemporalDecay(0.5), points, np.ones(SIZE))  # noqa: E731
-        engine, again = make(), make()
-        for observations, lag in play(50):
-            for observation in observations:
-                engine.observe(*observation)
-            engine.advance(lag)
-        again.restore({key: value.copy() for key, value in engine.state().items()})
-        for observations, lag in play(30, seed=2):
-            for observation in observations:
-                engine.observe(*observation)
-                again.observe(*observation)
-            engine.advance(lag)
-            again.advance(lag)
-            for one, other in ((engine.mean(), again.mean()), (engine.variance(), again.variance())):
-                np.testing.assert_array_equal(one, other)
-            np.testing.assert_array_equal(engine.predict(points), again.predict(points))
-            assert engine.argmax(UpperConfidence(1.0), salt=1) == again.argmax(UpperConfidence(1.0), salt=1)
-        assert engine.information_gain == again.information_gain
+def autoregression(kernel, points, means, epsilon):
+    """An engine whose kernel forgets."""
+    return KalmanEngine(kernel * sb.TemporalDecay(epsilon), points, means)
 
 
 KINDS = {"sliding-1": (SlidingWindowEngine, SlidingGP, 1), "sliding-30": (SlidingWindowEngine, SlidingGP, 30)}
+KINDS["autoregression"] = autoregression, TimedGP, 0.1
 KINDS.update({f"weighted-{eta}": (WeightedEngine, WeightedGP, eta) for eta in (0.999, 0.9, 1e-3)})
 
 
 @pytest.mark.parametrize("kind", KINDS)
 class TestLimitedMemory:
-    """The last w observations, and observations that fade."""
+    """The last w observations, observations that fade, and those of a function that drifts."""
 
     def make(self, kind, kernel, points, means):
         engine, _, how = KINDS[kind]
@@ -172,7 +127,7 @@ class TestLimitedMemory:
         held = np.unique([number for number, _, noise in gp.observations if noise < 1e17])
         assert np.isin(held, np.flatnonzero(engine.observed)).all()
 
-    @pytest.mark.sampled(3)
+    @pytest.mark.sampled(2, first="autoregression")
     def test_candidates_that_join_later_and_a_restored_engine_go_on(self, kind):
         """The first as if they had been there, the second to the last bit."""
         points, means = np.random.default_rng(7).random((SIZE, 2)), np.arange(SIZE) / SIZE
