@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from naive.kernels import matern32
 from naive.partition import NaivePartition
 
 import scalable_bandits as sb
@@ -12,24 +13,14 @@ import scalable_bandits as sb
 SETTINGS = {"rkhs_norm": 1.5, "noise": 0.3, "regularization": 0.5, "delta": 0.2}
 
 
-def matern(lengthscale):
-    """Matern 3/2, from its formula."""
-
-    def covariance(x, z):
-        r = np.sqrt(3.0) * np.linalg.norm((x - z) / lengthscale)
-        return (1 + r) * np.exp(-r)
-
-    return covariance
-
-
 def exact(side, d):
     return list(itertools.product([Fraction(i, side - 1) for i in range(side)], repeat=d))
 
 
-def oracle_of(points, horizon, tightening=False, lengthscale=0.3):
+def oracle_of(points, horizon, tightening=False, **given):
     return NaivePartition(
-        points, matern(lengthscale), nu=1.5, horizon=horizon, norm=SETTINGS["rkhs_norm"], noise=SETTINGS["noise"],
-        alpha=SETTINGS["regularization"], delta=SETTINGS["delta"], tightening=tightening,
+        points, matern32(0.3), nu=1.5, horizon=horizon, norm=SETTINGS["rkhs_norm"], noise=SETTINGS["noise"],
+        alpha=SETTINGS["regularization"], delta=SETTINGS["delta"], tightening=tightening, **given,
     )  # fmt: skip
 
 

@@ -4,22 +4,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from naive.partition import NaivePartition
 
 import scalable_bandits as sb
-from policies.test_pigpucb import SETTINGS, matern, value
+from policies.test_pigpucb import SETTINGS, oracle_of, value
 
 
 def make(bounds=((0, 1), (0, 1)), horizon=12, **options):
     lengthscale = options.pop("lengthscale", 0.3)
     return sb.PiGPUCB(sb.Box(bounds), sb.Matern(lengthscale, nu=1.5), horizon=horizon, **SETTINGS, **options)
-
-
-def naive(points, horizon, tightening):
-    return NaivePartition(
-        points, matern(0.3), nu=1.5, horizon=horizon, norm=SETTINGS["rkhs_norm"], noise=SETTINGS["noise"],
-        alpha=SETTINGS["regularization"], delta=SETTINGS["delta"], tightening=tightening,
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -35,7 +27,7 @@ def test_no_point_of_a_dense_set_is_better(d, rounds, tightening, count):
     for _ in range(0, rounds, count):
         xs = np.atleast_2d(policy.ask(count))
         points += [tuple(Fraction(float(v)) for v in x) for x in xs]
-        oracle = naive(points, None if d == 1 else 12, tightening)
+        oracle = oracle_of(points, None if d == 1 else 12, tightening)
         for i, y in log:
             oracle.tell(i, y)
         first = len(points) - len(xs)

@@ -6,10 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from naive.partition import NaivePartition
 
 import scalable_bandits as sb
-from policies.test_pigpucb import SETTINGS, matern
+from policies.test_pigpucb import SETTINGS, oracle_of
 
 
 def value(x):
@@ -46,10 +45,7 @@ def test_plays_the_naive_maximum_in_the_naive_cover(case, searched, tightening):
     given = {"enumerated": 1} if searched else {}
     policy = make(sb.Grid([[0, 1]] * len(sides), sides), horizon=horizon, tightening=tightening, seed=3, **given)
     points = list(itertools.product(*([Fraction(i, max(side - 1, 1)) for i in range(side)] for side in sides)))
-    oracle = NaivePartition(
-        points, matern(0.3), nu=1.5, horizon=horizon, norm=SETTINGS["rkhs_norm"], noise=SETTINGS["noise"],
-        alpha=SETTINGS["regularization"], delta=SETTINGS["delta"], tightening=tightening, closed=len(sides) <= 6,
-    )  # fmt: skip
+    oracle = oracle_of(points, horizon, tightening, closed=len(sides) <= 6)
     share = 0.99 if searched else 1 - 1e-8
     for t in range(1, rounds + 1):
         x = policy.ask()
