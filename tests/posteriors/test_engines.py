@@ -14,7 +14,6 @@ from naive.normals import impulse_responses
 import scalable_bandits as sb
 from scalable_bandits.formulas.acquisition import ExpectedImprovement, ProbabilityOfImprovement, UpperConfidence
 from scalable_bandits.posteriors import DenseEngine, TiledEngine, WeightsEngine, make_engine
-from scalable_bandits.posteriors.registry import DENSE_LIMIT
 
 pytestmark = pytest.mark.usefixtures("small_tiles")
 
@@ -378,7 +377,7 @@ def test_a_draw_leaves_the_posterior_alone():
 # ---- choosing an engine
 
 
-def test_engines_by_name_and_size():
+def test_engines_by_name_and_kernel():
     points = np.zeros((5, 1))
     assert isinstance(make_engine("auto", sb.RBF(), points, np.zeros(5)), DenseEngine)
     assert isinstance(make_engine("tiled", sb.RBF(), points, np.zeros(5)), TiledEngine)
@@ -386,10 +385,6 @@ def test_engines_by_name_and_size():
     assert isinstance(make_engine("auto", sb.Linear(bias=1.0), points, np.zeros(5)), DenseEngine)  # 2 features of 5
     with pytest.raises(ValueError, match=r"kernel: got RBF.*features.*, for the engine 'weights'"):
         sb.IGPUCB(sb.Grid([[0, 1]], 5), sb.RBF(), engine="weights")
-    beyond = DENSE_LIMIT + 1
-    assert isinstance(make_engine("auto", sb.RBF(), np.zeros((beyond, 1)), np.zeros(beyond)), TiledEngine)
-    with pytest.raises(ValueError, match="engine: got 'dens'"):
-        make_engine("dens", sb.RBF(), points, np.zeros(5))
     with pytest.raises(ValueError, match="20,001 candidates"):
         sb.IGPUCB(sb.Grid([[0, 1]], 20_001), sb.RBF(), engine="dense")
     with pytest.raises(ValueError, match="at most 2,000,000"):
