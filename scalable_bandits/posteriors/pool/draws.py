@@ -159,15 +159,13 @@ class Choices:
         Numbers of the rounds that have paths.
     available : callable or None
         Function that returns the mask of the candidates to choose from.
-    passes : int
-        Number of passes over the pool.
     """
 
     def __init__(
         self, pool: PoolInContext, posterior: Surface, passes: Passes, salt: int, rounds: range,
         scores: Callable[[Indices], Paths | Levels], available: Available | None = None,
     ):  # fmt: skip
-        self.pool, self.posterior, self.rounds, self.available, self.passes = pool, posterior, rounds, available, 0
+        self.pool, self.posterior, self.rounds, self.available = pool, posterior, rounds, available
         self._passes, self._salt, self._scores = passes, salt, scores
         # By round: values and numbers (r,) of candidates, and the numbers that were left out of them.
         self._found: dict[int, tuple[Floats, Indices, set[int]]] = {}
@@ -206,5 +204,4 @@ class Choices:
         best = _none(len(rounds), keep)
         for found in self._passes.each(largest_of_chunk, question, range(self.pool.chunks)):
             numba_pool.merge_largest(found.values, found.numbers, np.uint64(self._salt), *best)
-        self.passes += 1
         self._found.update((i, (best.values[k], best.numbers[k], taken)) for k, i in enumerate(rounds.tolist()))
