@@ -26,7 +26,6 @@ from scalable_bandits.posteriors.box.surface import Surface, constant_mean
 from scalable_bandits.posteriors.engine import Acquisition, Engine, choose
 from scalable_bandits.posteriors.models.model import Candidates, Model, Query
 from scalable_bandits.posteriors.models.search import bounds_of, search_of, surface_of
-from scalable_bandits.posteriors.pending import Draws
 from scalable_bandits.randomness import derived_seed
 from scalable_bandits.spaces import Domain, FiniteSpace, Grid, Indices, Points
 
@@ -80,9 +79,6 @@ class AdditiveSearch(Candidates):
 
     def argmax(self, model: Model, index: Acquisition, query: Query) -> tuple[Any, float]:
         return self._usual.argmax(model, index, query)
-
-    def draw(self, model: Model, pending: Sequence[int], key: tuple[int, int]) -> Draws:
-        return self._usual.draw(model, pending, key)
 
     # ---- sums
 

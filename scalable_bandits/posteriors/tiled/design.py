@@ -319,9 +319,6 @@ class DesignEngine(Engine):
             self._fold()
         return self._mean[candidates], self._variance[candidates]
 
-    def mean(self) -> Floats:
-        return self._mean
-
     def variance(self) -> Floats:
         return self.at(np.arange(self.size))[1]
 
