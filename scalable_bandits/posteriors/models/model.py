@@ -414,4 +414,6 @@ class LazyModel(Model):
         self._regression = None
 
     def extended(self, domain: Domain) -> Self:
-        return self._on(domain)
+        grown = self._on(domain)
+        grown._engine = None if self._engine is None else self.search.extended(self._engine, grown)
+        return grown

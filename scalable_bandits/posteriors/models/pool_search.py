@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -200,8 +200,3 @@ class PoolModel(LazyModel):
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
         self._engine = None
         super().observe(candidate, y, noise_variance)
-
-    def extended(self, domain: Domain) -> Self:
-        grown = self._on(domain)
-        grown._engine = None if self._engine is None else self.search.extended(self._engine, grown)
-        return grown
