@@ -169,8 +169,7 @@ class Queue:
             open_ = open_[self._bounds[open_] > -np.inf]
             if not len(open_):
                 return best
-            if len(open_) > TOGETHER:
-                open_ = open_[np.argpartition(self._bounds[open_], -TOGETHER)[-TOGETHER:]]
+            open_ = self._of_largest_bounds(open_)
             if not index.of_mean:
                 self._update(open_)
             self._bounds[open_] = index(self._mean[open_], self._variance[open_])  # (2)
@@ -218,7 +217,8 @@ class Queue:
         if not len(behind):
             return
         if (self._slots[behind] < 0).any():  # rows of many candidates take little longer than those of a few
-            behind = np.union1d(behind, self._next_without_rows())
+            without = np.flatnonzero((self._slots < 0) & (self._bounds > -np.inf))
+            behind = np.union1d(behind, self._of_largest_bounds(without))
         self._give_slots(behind[self._slots[behind] < 0])  # and room for more elements to the others
         if (without := behind[self._slots[behind] < 0]).size:  # the others have lost theirs
             self._give_slots(without)
@@ -236,12 +236,11 @@ class Queue:
         self._variance[behind] = np.maximum(self._variance[behind] - np.einsum("ij,ij->i", falls, falls), 0.0)
         self._since[behind] = count
 
-    def _next_without_rows(self) -> Indices:
-        """Return the places (k,) of candidates of large bounds that have no rows yet."""
-        without = np.flatnonzero((self._slots < 0) & (self._bounds > -np.inf))
-        if len(without) <= TOGETHER:
-            return without
-        return without[np.argpartition(self._bounds[without], -TOGETHER)[-TOGETHER:]]
+    def _of_largest_bounds(self, places: Indices) -> Indices:
+        """Return those of some places (k,) that have the largest bounds, as many as are computed together."""
+        if len(places) <= TOGETHER:
+            return places
+        return places[np.argpartition(self._bounds[places], -TOGETHER)[-TOGETHER:]]
 
     def _give_slots(self, places: Indices) -> None:
         """Give candidates places for their rows; if memory is short, all others lose theirs."""
