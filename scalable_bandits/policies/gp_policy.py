@@ -67,12 +67,14 @@ _positive_or_learned: checks.Validator = attrs.validators.optional(checks.positi
 
 
 def _mean_or_sample(policy: Any, field: attrs.Attribute[Any], value: Any) -> None:
-    """Refuse draws at pending points where a policy does not always play the maximum of an index."""
+    """Refuse draws at pending points of a pool, and where a policy does not always play the maximum of an index."""
     if value not in ("mean", "sample"):
         checks.refuse(field.alias or field.name, value, "'mean', 'sample'")
     if value == "sample" and not (policy._maximizes_index and policy._assumes_draws):
         allowed = f"'mean' for {type(policy).__name__}; 'sample' needs one that always plays the maximum of an index"
         checks.refuse(field.alias or field.name, value, allowed)
+    if value == "sample" and policy.space.scanned:
+        checks.refuse(field.alias or field.name, value, "'mean' on a Pool")
 
 
 def _prior_or_auto(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
@@ -125,7 +127,8 @@ class GaussianProcessPolicy(Policy):
         Values assumed at pending points until they are told (attribute `pending_values`). "mean": their posterior
         means, which lower variances and leave all means as they are. "sample": values drawn jointly from the posterior
         with noise, new ones in each choice (randomised kriging believer, Sugiura et al. 2026), for policies that always
-        play the maximum of an index of the posterior. Failed points keep their posterior means in both.
+        play the maximum of an index of the posterior; not on a `Pool`. Failed points keep their posterior means in
+        both.
 
     Other parameters are those of `Policy` (`on`: executor of the tiles of the tiled engine).
 

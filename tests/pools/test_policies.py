@@ -201,6 +201,8 @@ def test_what_does_not_fit_a_pool_is_refused(pool, labelled):
             sb.GPEI(pool, sb.RBF(0.3)).ask(available=wrong)
     with pytest.raises(ValueError, match="engine: got 'dense'; allowed: 'auto' or 'sketched' on a pool"):
         sb.GPEI(pool, sb.RBF(0.3), engine="dense")
+    with pytest.raises(ValueError, match="pending: got 'sample'; allowed: 'mean' on a Pool"):
+        sb.GPEI(pool, sb.RBF(0.3), pending="sample")
     with pytest.raises(ValueError, match="lengthscale: got"):
         sb.GPEI(pool, sb.RBF([0.3] * 3))
     with pytest.raises(ValueError, match="repeats: got 1; allowed: True, False or None"):
