@@ -142,7 +142,9 @@ def plan(
     alone = max(counts) == 1 and not any(row.found.exchanges for row in rows)
     machine = Machine() if alone else measured(where, repeats)
     shown = [_on(rows, each, stored, machine) for each in counts]
-    return Plan(study.name, rows, shown, _enough(rows, stored, machine), _rounds(rows, counts, machine), machine)
+    runs = sum(row.runs for row in rows)
+    needed = enough(lambda workers: _on(rows, workers, stored, machine).seconds, runs)
+    return Plan(study.name, rows, shown, needed, _rounds(rows, counts, machine), machine)
 
 
 def _pilots(
@@ -240,12 +242,20 @@ def _on(rows: Sequence[Row], workers: int, stored: bool, machine: Machine) -> Wo
     return Workers(workers, last, work / (workers * last), sum(demanding[:workers]), 2 * runs * (workers > 1))
 
 
-def _enough(rows: Sequence[Row], stored: bool, machine: Machine) -> int:
-    """Return the smallest number of workers, a power of two, whose time is near that of a worker for each run."""
-    runs = sum(row.runs for row in rows)
-    least = _on(rows, runs, stored, machine).seconds
-    workers = 1
-    while workers < runs and _on(rows, workers, stored, machine).seconds > PAYS * least:
+def enough(seconds: Callable[[int], float], most: int, least: float | None = None) -> int:
+    """Return the smallest number of workers, a power of two, beyond which more gain less than a tenth.
+
+    Parameters
+    ----------
+    seconds
+        Function that returns the time on so many workers.
+    most
+        Number of workers that can be busy; no larger one than the first power of two from it on is returned.
+    least
+        Least time; that on `most` workers if not given.
+    """
+    shortest, workers = seconds(most) if least is None else least, 1
+    while workers < most and seconds(workers) > PAYS * shortest:
         workers *= 2
     return workers
 
@@ -259,9 +269,8 @@ def _rounds(rows: Sequence[Row], counts: Sequence[int], machine: Machine) -> lis
             continue
         took = functools.partial(round_on, seen, machine.messages, functools.partial(machine.factor, row.policy))
         most = max((shards for shards, _, _ in seen.asked), default=1)
-        least = min(took(2**k) for k in range(math.ceil(math.log2(most)) + 1))
-        enough = next(2**k for k in range(math.ceil(math.log2(most)) + 1) if took(2**k) <= PAYS * least)
-        found += [Round(row.case, row.policy, each, took(each), enough) for each in counts]
+        needed = enough(took, most, min(took(2**k) for k in range(math.ceil(math.log2(most)) + 1)))
+        found += [Round(row.case, row.policy, each, took(each), needed) for each in counts]
     return found
 
 

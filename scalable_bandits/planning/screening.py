@@ -27,7 +27,7 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.execution import resolve
 from scalable_bandits.execution.resources import forget_peak, peak_memory
-from scalable_bandits.planning.plans import PAYS, Machine, measured
+from scalable_bandits.planning.plans import Machine, enough, measured
 from scalable_bandits.policies import GPUCB
 from scalable_bandits.posteriors.models.pool_search import PoolSearch
 from scalable_bandits.posteriors.placement import cores
@@ -120,10 +120,8 @@ def plan_screen(
     held = kept_of_chunk(chunks, batch) * chunks * 8.0 * (part.model_dimension + 3)
     on_workers = functools.partial(_on, found, chunks, batch, batches, held, machine)
     shown = [on_workers(each) for each in counts]
-    least, enough = on_workers(chunks).seconds, 1
-    while enough < chunks and on_workers(enough).seconds > PAYS * least:
-        enough *= 2
-    return ScreenPlan(size, chunks, batches, found, shown, enough, memory, machine)
+    needed = enough(lambda count: on_workers(count).seconds, chunks)
+    return ScreenPlan(size, chunks, batches, found, shown, needed, memory, machine)
 
 
 def _part(pool: Pool, folder: str) -> Pool:

@@ -28,7 +28,7 @@ from scalable_bandits.planning import (
     plan,
     plans,
 )
-from scalable_bandits.planning.plans import STORED_SECONDS, _enough, _on, round_on
+from scalable_bandits.planning.plans import STORED_SECONDS, _on, enough, round_on
 from scalable_bandits.studies import Study
 
 MESSAGES = Messages(0.012, 0.002, 0.001, 1e6)
@@ -94,7 +94,7 @@ def test_distribution_by_hand() -> None:
     assert (one.messages, two.messages) == (0, 12)
     assert two.busy == pytest.approx((18.0 + 6 * 0.012) / (2 * two.seconds))
     assert _on(rows, 1, True, IDEAL).seconds == pytest.approx(one.seconds + 6 * STORED_SECONDS)
-    assert _enough(rows, False, IDEAL) == 4
+    assert enough(lambda workers: _on(rows, workers, False, IDEAL).seconds, 6) == 4
     crowded = Machine(2, 3.0, {"p": 2.0, "q": 2.0, "r": 2.0}, MESSAGES)
     assert _on(rows, 1, False, crowded).seconds == pytest.approx(18.0)
     assert _on(rows, 2, False, crowded).seconds == pytest.approx(3.0 + 18.0 + 3 * 0.012)
