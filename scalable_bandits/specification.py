@@ -40,6 +40,24 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f"{hint}known: {', '.join(names)}"
 
 
+def check_name(argument: str, given: Any, known: Iterable[str]) -> str:
+    """Return a given name that is known; a ValueError for another one suggests the nearest.
+
+    Parameters
+    ----------
+    argument
+        Name of the argument.
+    given
+        Its value.
+    known
+        All known names.
+    """
+    names = tuple(known)
+    if not isinstance(given, str) or given not in names:
+        refuse(argument, given, nearest(str(given), names))
+    return given
+
+
 def _fields(value: Any) -> dict[str, Any]:
     """Return the arguments of an attrs class with which an instance was made, by name."""
     return {field.alias: getattr(value, field.name) for field in attrs.fields(type(value)) if field.init}

@@ -16,7 +16,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.environments.base import TABLE_LIMIT, Environment, extreme
 from scalable_bandits.environments.noise import Noise
 from scalable_bandits.spaces import Box, Space
-from scalable_bandits.specification import nearest
+from scalable_bandits.specification import check_name
 
 
 class Function(NamedTuple):
@@ -178,8 +178,7 @@ class Benchmark(Environment):
         dimension: int | None = None,
         seed: int = 0,
     ):
-        if not isinstance(name, str) or name not in FUNCTIONS:
-            checks.refuse("name", name, nearest(str(name), FUNCTIONS))
+        check_name("name", name, FUNCTIONS)
         if space is not None:
             checks.kind("space", space, Space, "a Box, a Grid or Points")
         self.name, self.function = name, FUNCTIONS[name]

@@ -13,7 +13,7 @@ from typing import Any
 
 from scalable_bandits import checks
 from scalable_bandits.posteriors.placement import is_local
-from scalable_bandits.specification import allow, known_types, nearest, plain, rebuilt
+from scalable_bandits.specification import allow, check_name, known_types, nearest, plain, rebuilt
 from scalable_bandits.studies import tables
 from scalable_bandits.studies.builders import ANALYSES, BUILDERS, ProblemsFromBuilder
 from scalable_bandits.studies.growth import AXES, HORIZON, KEEP, Value
@@ -106,8 +106,8 @@ def study_arguments(
         environments = {case: {**shared["environments"], **own} for case, own in specification["environments"].items()}
         policies = dict(specification["policies"])
         found["build"] = ProblemsFromTables(environments, policies, shared["policies"], function, tuple(classes))
-    if "cover" in given and found["labels"] is not None and given["cover"] not in found["labels"]:
-        checks.refuse("cover", given["cover"], nearest(given["cover"], found["labels"]))
+    if "cover" in given and found["labels"] is not None:
+        check_name("cover", given["cover"], found["labels"])
     result = {**given, **found}
     if "analysis" in specification:
         name = _check_name("analysis", specification["analysis"], ANALYSES)

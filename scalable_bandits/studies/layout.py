@@ -17,7 +17,7 @@ import attrs
 from scalable_bandits import checks
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.runs.thinning import Keep, default
-from scalable_bandits.specification import differences, nearest, specify
+from scalable_bandits.specification import check_name, differences, nearest, specify
 from scalable_bandits.studies import growth
 from scalable_bandits.studies.growth import HORIZON, Value, Variant
 from scalable_bandits.studies.runs import Problem
@@ -111,8 +111,7 @@ class LayoutChoice(NamedTuple):
         if isinstance(chosen, str) or (chosen is not None and not chosen):
             checks.refuse(name, chosen, f"a list of names out of {', '.join(labels)}")
         for given in chosen or ():
-            if given not in labels:
-                checks.refuse(name, given, nearest(given, labels))
+            check_name(name, given, labels)
         return tuple(one for one in known if chosen is None or one.label in chosen or one.name in chosen)
 
 
@@ -264,8 +263,7 @@ def _named(labels: Sequence[str] | None, made: Iterable[Collection[str]]) -> lis
     """Return the policies of some names, given those of each case; in the order of the case that has the most."""
     names = list(dict.fromkeys(name for known in sorted(made, key=len, reverse=True) for name in known))
     for label in labels or ():
-        if label not in names:
-            checks.refuse("policies", label, nearest(label, names))
+        check_name("policies", label, names)
     return [name for name in names if labels is None or name in labels]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from scalable_bandits import analysis, checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.runs.readable import counted, listed, significant, with_error
-from scalable_bandits.specification import nearest
+from scalable_bandits.specification import check_name
 
 if TYPE_CHECKING:
     import xarray
@@ -73,8 +73,7 @@ class Published:
                 if not isinstance(words, Mapping) or "fraction" not in words:
                     checks.refuse(name, words, "a table with the key fraction and optionally time")
                 for key, value in words.items():
-                    if key not in PUBLISHED:
-                        checks.refuse(f"key of {name}", key, nearest(key, PUBLISHED))
+                    check_name(f"key of {name}", key, PUBLISHED)
                     if not isinstance(value, str):
                         checks.refuse(f"{name}.{key}", value, "text")
 

@@ -32,7 +32,7 @@ from scalable_bandits.policies import Policy
 from scalable_bandits.posteriors.placement import is_local
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Points
-from scalable_bandits.specification import REGISTRY, allow, nearest, rebuilt
+from scalable_bandits.specification import REGISTRY, allow, check_name, nearest, rebuilt
 from scalable_bandits.studies.growth import HORIZON, Value
 from scalable_bandits.studies.runs import Problem, Replicate
 
@@ -76,10 +76,7 @@ def at_values(tables: Any, values: Mapping[str, Value]) -> Any:
         If there is no such axis, or a dimension is invalid.
     """
     if isinstance(tables, Mapping) and set(tables) == {AXIS}:
-        name = tables[AXIS]
-        if not isinstance(name, str) or name not in values:
-            checks.refuse("axis", name, nearest(str(name), values))
-        return values[name]
+        return values[check_name("axis", tables[AXIS], values)]
     if isinstance(tables, Mapping):
         return _repeated({key: at_values(part, values) for key, part in tables.items()})
     return [at_values(part, values) for part in tables] if isinstance(tables, list) else tables

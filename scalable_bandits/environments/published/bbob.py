@@ -23,9 +23,10 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments.base import Environment
 from scalable_bandits.environments.noise import GaussianNoise, Noise
-from scalable_bandits.environments.published.sources import COCO, Source, check_name
+from scalable_bandits.environments.published.sources import COCO, Source
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Integer, Real, SearchSpace
+from scalable_bandits.specification import check_name
 
 FUNCTIONS = 24
 SIDE = 5.0  # each coordinate is from -5 to 5

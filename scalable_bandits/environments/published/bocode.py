@@ -15,8 +15,9 @@ import numpy as np
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments.noise import Noise
-from scalable_bandits.environments.published.sources import BOCODE, PublishedTable, Source, cached, check_name
+from scalable_bandits.environments.published.sources import BOCODE, PublishedTable, Source, cached
 from scalable_bandits.spaces import Integer, Parameter, Points, Real, SearchSpace, Settings
+from scalable_bandits.specification import check_name
 
 _RPART = "minsplit minsplit.na minbucket cp maxdepth maxdepth.na"
 _SVM = "cost gamma gamma.na degree degree.na kernel.ohe._INVALID kernel.ohe._linear kernel.ohe._polynomial"

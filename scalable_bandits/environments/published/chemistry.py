@@ -18,8 +18,9 @@ import numpy as np
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments.noise import Noise
-from scalable_bandits.environments.published.sources import OLYMPUS, PublishedTable, Source, cached, check_name
+from scalable_bandits.environments.published.sources import OLYMPUS, PublishedTable, Source, cached
 from scalable_bandits.spaces import Settings
+from scalable_bandits.specification import check_name
 
 
 class Campaign(NamedTuple):

@@ -14,8 +14,9 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments.noise import Noise
 from scalable_bandits.environments.published.pickles import read_plain
-from scalable_bandits.environments.published.sources import HPO_TABLES, PublishedTable, Source, cached, check_name
+from scalable_bandits.environments.published.sources import HPO_TABLES, PublishedTable, Source, cached
 from scalable_bandits.spaces import SearchSpace, every_setting
+from scalable_bandits.specification import check_name
 
 
 class HPOTable(PublishedTable):

