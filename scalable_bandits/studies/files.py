@@ -59,12 +59,6 @@ def text(specification: Mapping[str, Any]) -> str:
     return tomli_w.dumps(_without_none(specification))
 
 
-def plain_tables(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert tables to plain data; kernels, spaces and noises in them may be objects of this package."""
-    found: dict[str, Any] = _without_none(plain(given))
-    return found
-
-
 def _without_none(value: Any) -> Any:
     """Leave out the keys whose value is None, which TOML cannot express."""
     if isinstance(value, Mapping):
@@ -80,7 +74,7 @@ def study_arguments(
     Parameters
     ----------
     specification
-        Tables of the file.
+        Tables of the file; kernels, spaces and noises in them may be objects of this package.
     function
         User's function, for environments of type FunctionEnvironment.
     classes
@@ -91,6 +85,7 @@ def study_arguments(
     ValueError
         If a key or name is unknown or missing, or a value is invalid; the message names the key and the nearest name.
     """
+    specification = _without_none(plain(specification))
     _check_top(specification)
     names = {*TEXT, HORIZON, *NUMBERS, "timed", KEEP, AXES, "expected"} - {"builder", "analysis"}
     given = {key: value for key, value in specification.items() if key in names}

@@ -194,7 +194,7 @@ class Study:
         >>> study.run(horizon=5).sizes["policy"]
         2
         """
-        return cls(**files.study_arguments(files.plain_tables(data), function, classes))
+        return cls(**files.study_arguments(data, function, classes))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tables from which `from_dict` makes this study; ValueError if it was made in Python."""
