@@ -77,10 +77,11 @@ def resume_command(
     return " ".join(["scalable-bandits resume", shlex.quote(store), *given])
 
 
-def say_imports(classes: Sequence[str]) -> None:
+def say_imports(function: str | None, classes: Sequence[str]) -> None:
     """Let modules in the working folder be imported, as with `python -m`, and say which classes will be."""
-    if classes:
+    if classes or function is not None:
         sys.path.insert(0, "")
+    if classes:
         errors.print(f"importing: {', '.join(classes)}", soft_wrap=True)
 
 

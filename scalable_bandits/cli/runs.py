@@ -6,7 +6,6 @@ import math
 import os
 import shlex
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager
@@ -158,10 +157,8 @@ def resume_run(
     from scalable_bandits.status import recover as recover_runs
     from scalable_bandits.studies.stored import study_record
 
-    if function is not None:
-        sys.path.insert(0, "")  # modules in the working folder can be imported, as with `python -m`
     own = classes or []
-    say_imports(own)
+    say_imports(function, own)
     with refusals():
         record = study_record(path)
         _say_what_runs(path, command, on)

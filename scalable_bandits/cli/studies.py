@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -147,9 +146,7 @@ def load(name: str, function: str | None, classes: Sequence[str]) -> Study:
     for flag, given in (("--environment", function), ("--class", [*classes] or None)):
         if given is not None and not name.endswith(".toml"):
             raise ValueError(f"{flag}: got {given!r}; allowed: only together with a study file")
-    say_imports(classes)
-    if function is not None:
-        sys.path.insert(0, "")  # modules in the working folder can be imported, as with `python -m`
+    say_imports(function, classes)
     own = None if function is None else function_of(function)
     return Study.load(name, function=own, classes=classes)
 
