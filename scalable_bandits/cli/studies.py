@@ -49,17 +49,13 @@ def list_studies(json: options.JSON = False) -> None:
         return
     rows = [
         {"study": name, "figure": study.source.rpartition(", ")[2],
-         "size": f"{study.replicates} x {study.horizons[-1]:,}", "takes": study.duration, "needs": _needs(study),
+         "size": f"{study.replicates} x {study.horizons[-1]:,}", "takes": study.duration,
+         "needs": " ".join(["--data"] * study.needs_data + ["[data]"] * bool(study.packages)),
          "what it shows": study.title}
         for name, study in known
     ]  # fmt: skip
     text = f"size: replicates x rounds, of the longest horizon\n{EXTRA}"
     show_table(table("scalable-bandits run STUDY", rows, 0, text), ["what it shows"] if console.width < WIDE else [])
-
-
-def _needs(study: Study) -> str:
-    """Return what a study needs beside this package: files, or packages that have data."""
-    return " ".join(["--data"] * study.needs_data + ["[data]"] * bool(study.packages))
 
 
 def show(study: options.STUDY) -> None:

@@ -66,12 +66,9 @@ def front(found: TuningResult, ax: Axes | None = None, *, objectives: Sequence[s
             if np.array_equal(found.policy.space.parse(point.x)[0], at):
                 star(ax, x[i], y[i], "recommended")
     legend(ax)
-    first, second = (f"{plain(name)} ({_better(directions[name])} is better)" for name in names)
+    better = {"minimize": "smaller", "maximize": "larger"}
+    first, second = (f"{plain(name)} ({better[directions[name]]} is better)" for name in names)
     return tidy(ax, first, second)
-
-
-def _better(direction: str) -> str:
-    return "smaller" if direction == "minimize" else "larger"
 
 
 def growth(found: TuningResult, ax: Axes) -> Axes:

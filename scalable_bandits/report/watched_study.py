@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from scalable_bandits.analysis import spread
 from scalable_bandits.checks import Floats
 from scalable_bandits.progress import Pace
 from scalable_bandits.report.watched_run import REGRET, WatchedRun
@@ -192,6 +193,5 @@ class WatchedStudy:
         reached = np.flatnonzero(np.isfinite(known).all(axis=0)) if known else np.empty(0, np.int64)
         if not len(reached):
             return PolicyRow(case, policy, *counts, 0, math.nan, math.nan)
-        last = np.array(known)[:, reached[-1]]
-        error = float(last.std(ddof=1)) / math.sqrt(len(last)) if len(last) > 1 else math.nan
-        return PolicyRow(case, policy, *counts, int(self.rounds[reached[-1]]), float(last.mean()), error)
+        mean, error = map(float, spread(np.array(known)[:, reached[-1]])[:2])
+        return PolicyRow(case, policy, *counts, int(self.rounds[reached[-1]]), mean, error)

@@ -47,12 +47,12 @@ def policies(space: FiniteSpace, priors: list[Prior], **options: Any) -> dict[st
     }
 
 
-def hills(x: Floats, tall: int, low: float = 1.0, high: float = 4.0, width: float = 0.03) -> Floats:
+def hills(x: Floats, tall: int) -> Floats:
     """Return ten hills at points (n, 1); number `tall`, counted from 1, is the tall one; none is tall for 0."""
-    heights = np.full(len(HILLS), low)
+    heights = np.ones(len(HILLS))
     if tall:
-        heights[tall - 1] = high
-    return np.exp(-0.5 * ((x - HILLS) / width) ** 2) @ heights
+        heights[tall - 1] = 4.0
+    return np.exp(-0.5 * ((x - HILLS) / 0.03) ** 2) @ heights
 
 
 def toy(replicate: Replicate, *, lengthscale: float = 0.5, noise: float = 0.1) -> Problem:
