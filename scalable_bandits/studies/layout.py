@@ -115,9 +115,6 @@ class LayoutChoice(NamedTuple):
         return tuple(one for one in known if chosen is None or one.label in chosen or one.name in chosen)
 
 
-EVERYTHING = LayoutChoice(None, None, {})
-
-
 @attrs.frozen
 class Layout:
     """Cases and policies that a study plays.
@@ -186,7 +183,7 @@ def _described(problem: Problem) -> _Described:
 
 def lay_out(
     problem_at: ProblemAt, cases: Sequence[str], labels: Sequence[str] | None, axes: Mapping[str, Sequence[Value]],
-    horizon: int | Sequence[int], choice: LayoutChoice = EVERYTHING,
+    horizon: int | Sequence[int], choice: LayoutChoice,
 ) -> Layout:  # fmt: skip
     """Return what is played of a study.
 
