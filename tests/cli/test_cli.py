@@ -13,23 +13,19 @@ import numpy as np
 import pytest
 import xarray
 import zarr
+from cases.command import command
 from cases.measured import DATA, MEASURED, NAMES, first_values
 from matplotlib.image import imread
-from typer.testing import CliRunner
 
 from scalable_bandits import __version__, progress, store
 from scalable_bandits.analysis import Mean
-from scalable_bandits.cli import app, messages, studies
+from scalable_bandits.cli import messages, studies
 from scalable_bandits.cli.studies import _small
 from scalable_bandits.report.numbers import significant
 from scalable_bandits.studies import Comparison, Study
 from scalable_bandits.terminal import PlainConsole
 
 SMALL = ("--replicates", "2", "--horizon", "20")
-
-
-def command(*arguments: object) -> Any:
-    return CliRunner(env={"COLUMNS": "160"}).invoke(app, [str(argument) for argument in arguments])
 
 
 class Ran(NamedTuple):
@@ -193,7 +189,7 @@ def test_version() -> None:
 
 def test_list() -> None:
     """Every study, with the size of its default run and whether it wants data."""
-    result = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["list"])
+    result = command("list", columns=200)
     assert result.exit_code == 0
     for name, study in Study.registry.items():
         assert name in result.stdout
@@ -229,7 +225,7 @@ def test_list_shows_titles_at_120_columns(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("COLUMNS", "120")
     for module in (messages, studies):  # a console keeps the COLUMNS under which it was made
         monkeypatch.setattr(module, "console", PlainConsole())
-    result = CliRunner().invoke(app, ["list"])
+    result = command("list", columns=120)
     assert all(study.title.split()[0] in result.stdout for study in Study.registry.values())
     assert "what it shows" in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 120
@@ -238,7 +234,7 @@ def test_list_shows_titles_at_120_columns(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("name", ["run", "status", "watch", "resume", "report", "show", "list"])
 def test_help_has_names_for_values(name: str) -> None:
     """An option says what it takes in our words, a flag takes nothing; typer's own line is the last."""
-    lines = CliRunner(env={"COLUMNS": "80"}).invoke(app, [name, "--help"]).stdout.splitlines()
+    lines = command(name, "--help", columns=80).stdout.splitlines()
     options = [line for line in lines if " --" in line and not line.lstrip("│ ").startswith("--help")]
     assert not [line for line in options if "<" in line]
     takes = {"--out": ("FOLDER", "FILE"), "--on": ("WHERE",), "--rounds": ("N",), "--replicates": ("N",)}
@@ -249,7 +245,7 @@ def test_help_has_names_for_values(name: str) -> None:
 
 def test_list_is_readable_in_a_narrow_window() -> None:
     """Names are not cut."""
-    result = CliRunner(env={"COLUMNS": "80"}).invoke(app, ["list"])
+    result = command("list", columns=80)
     assert all(name in result.stdout for name in Study.registry)
 
 
@@ -337,15 +333,11 @@ class TestRefusals:
 @pytest.mark.slow
 def test_numbers_have_their_digits(tmp_path):
     """Errors two, regrets four with their zeros; one replicate is one."""
-    done = CliRunner(env={"COLUMNS": "100"}).invoke(
-        app, ["run", "srinivas2010-synthetic", "--replicates", "2", "--horizon", "20", "--out", str(tmp_path / "out")]
-    )
+    done = command("run", "srinivas2010-synthetic", *SMALL, "--out", tmp_path / "out", columns=100)
     rows = re.findall(r"^ [\w -]+?  +([\d.,]+) ± ([\d.,]+)  ", done.stdout, re.MULTILINE)
     assert len(rows) == 6
     for regret, error in rows:
         assert sum(map(str.isdigit, regret.strip("0. "))) <= 4
         assert len(error.lstrip("0.").replace(".", "")) in (1, 2)
-    one = CliRunner().invoke(
-        app, ["run", "srinivas2010-synthetic", "--replicates", "1", "--horizon", "5", "--out", str(tmp_path / "one")]
-    )
+    one = command("run", "srinivas2010-synthetic", "--replicates", 1, "--horizon", 5, "--out", tmp_path / "one")
     assert "; 1 replicate x 5 rounds" in one.stdout

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 from cases.cluster import until
-from typer.testing import CliRunner
+from cases.command import command
 
 import scalable_bandits as sb
-from scalable_bandits.cli import app
 from scalable_bandits.runs.resuming import resume
 from scalable_bandits.store import ObservationStore
 
@@ -45,10 +44,6 @@ echo "training"
 echo "$(( ($1 - 4) * ($1 - 4) ))"
 """
 LINE = "./train {depth} {rate} {kind}"
-
-
-def command(*arguments: object) -> Any:
-    return CliRunner(env={"COLUMNS": "160"}).invoke(app, [str(argument) for argument in arguments])
 
 
 def write_script(folder: Path, text: str) -> None:

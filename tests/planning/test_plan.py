@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cases.command import command
 from distributed import Client
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 import scalable_bandits as sb
 from scalable_bandits import planning
-from scalable_bandits.cli import app
 from scalable_bandits.execution import calibration, connect
 from scalable_bandits.planning import (
     Exchanges,
@@ -298,8 +297,8 @@ def test_command(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
     with monkeypatch.context() as patch:
         patch.setattr(planning, "plan", once)
-        found = CliRunner().invoke(app, words)
-        recorded = CliRunner().invoke(app, [*words, "--json"])
+        found = command(*words)
+        recorded = command(*words, "--json")
     assert found.exit_code == recorded.exit_code == 0, found.output + recorded.output
     assert len(asked) == 2
     assert asked[0] == asked[1]
@@ -308,6 +307,6 @@ def test_command(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
     record = json.loads(recorded.stdout)
     assert [each["workers"] for each in record["workers"]] == [1, 2, 2000]
     assert {each["policy"] for each in record["rows"]} == {"IGP-UCB", "MiniGP-UCB", "pi-GP-UCB", "random"}
-    refused = CliRunner().invoke(app, [*words[:2], "--workers", "1,many"])
+    refused = command(*words[:2], "--workers", "1,many")
     assert refused.exit_code == 2
     assert "workers[1]: got 'many'" in refused.stderr

@@ -6,11 +6,10 @@ from pathlib import Path
 import attrs
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from cases.command import command
 
 import scalable_bandits as sb
 from scalable_bandits import planning
-from scalable_bandits.cli import app
 from scalable_bandits.planning import Choosing, Machine, Messages, plan_screen, screening
 from scalable_bandits.planning.screening import CHUNK, _on
 
@@ -87,7 +86,7 @@ def test_the_command_plans_and_measures_nothing(pool: sb.Pool, monkeypatch: pyte
     monkeypatch.setattr(planning, "plan_screen", lambda pool, budget, **options: (asked.append(options), made)[1])
     asked: list[dict[str, object]] = []
     planned = [*words, "--plan", "1,256", "--candidates", "1000000000"]
-    found, recorded = CliRunner().invoke(app, planned), CliRunner().invoke(app, [*planned, "--json"])
+    found, recorded = command(*planned), command(*planned, "--json")
     assert found.exit_code == recorded.exit_code == 0, found.output + recorded.output
     assert asked[0] == asked[1] == {"batch": 8, "workers": [1, 256], "candidates": 10**9, "on": None}
     for text in ("1,000,000,000 candidates in 10,000,000 chunks, 5 batches", "do not pay: they", "40 observations"):
@@ -98,7 +97,7 @@ def test_the_command_plans_and_measures_nothing(pool: sb.Pool, monkeypatch: pyte
         (["--store", "s.zarr"], "screen: --command is missing"),
         (["--command", "./assay {candidate}"], "screen: --store is missing"),
     ):
-        refused = CliRunner().invoke(app, [*words, *more])
+        refused = command(*words, *more)
         assert refused.exit_code == 2
         assert message in " ".join(refused.stderr.split())
 
@@ -106,7 +105,7 @@ def test_the_command_plans_and_measures_nothing(pool: sb.Pool, monkeypatch: pyte
 def test_one_is_singular(pool: sb.Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     made = plan_screen(pool, 40, batch=8)._replace(candidates=1, chunks=1, batches=1, enough=1)
     monkeypatch.setattr(planning, "plan_screen", lambda *given, **options: made)
-    found = CliRunner().invoke(app, ["screen", "--pool", pool.path, "--budget", "1", "--batch", "1", "--plan", "1"])
+    found = command("screen", "--pool", pool.path, "--budget", 1, "--batch", 1, "--plan", 1)
     for text in ("1 candidate in 1 chunk, 1 batch ", "more workers than 1 do not pay: they save less than a tenth"):
         assert text in " ".join(found.stdout.split())
 

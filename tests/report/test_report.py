@@ -15,10 +15,9 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from cases.command import command
 
 import scalable_bandits as sb
-from scalable_bandits.cli import app
 from scalable_bandits.report import page
 from scalable_bandits.runs.result import best_points
 from scalable_bandits.studies import Problem, Replicate, Study
@@ -173,7 +172,7 @@ def test_a_study_of_a_file_has_it_in_the_page(name, tmp_path, monkeypatch):
     (tmp_path / "study.toml").write_text(text)
     assert "scalable-bandits run study.toml\n" in words
     monkeypatch.chdir(tmp_path)
-    assert CliRunner().invoke(app, ["run", "study.toml", "--out", "again"]).exit_code == 0
+    assert command("run", "study.toml", "--out", "again").exit_code == 0
     again = store.load(tmp_path / "again" / "result.zarr").load()
     np.testing.assert_array_equal(again["regret"], result["regret"])
 
@@ -275,20 +274,17 @@ def test_a_run_with_a_function_says_why_its_posterior_is_missing(tmp_path):
 def test_the_command(places, tmp_path):
     """Writes, writes over its own pages only, and refuses what is neither a study nor a run with code 2."""
 
-    def command(*arguments):
-        return CliRunner(env={"COLUMNS": "160"}).invoke(app, ["report", *map(str, arguments)])
-
     out = tmp_path / "deep" / "page.html"
     for _ in range(2):
-        done = command(places["study"], "--out", out)
+        done = command("report", places["study"], "--out", out)
         assert (done.exit_code, done.stdout) == (0, f"Saved: {out}\n"), done.output
     assert "naïve" in out.read_text(encoding="utf-8")
     other = tmp_path / "notes.html"
     other.write_text("<p>mine</p>")
-    done = command(places["run.zarr"], "--out", other)
+    done = command("report", places["run.zarr"], "--out", other)
     assert (done.exit_code, other.read_text()) == (2, "<p>mine</p>")
     assert "is not a report" in done.stderr
-    done = command(tmp_path / "nowhere")
+    done = command("report", tmp_path / "nowhere")
     assert done.exit_code == 2
     assert "neither a study nor a run" in done.stderr
     assert "Traceback" not in done.stderr

@@ -19,12 +19,11 @@ import numpy as np
 import pytest
 import zarr
 from cases.cluster import until
+from cases.command import command
 from cases.paths import PYTHONPATH, TESTS
-from typer.testing import CliRunner
 
 import scalable_bandits as sb
 from scalable_bandits import analysis
-from scalable_bandits.cli import app
 from scalable_bandits.cli.charts import DrawnCurve, chart
 from scalable_bandits.report.page_server import PageServer
 from scalable_bandits.report.watched_run import WatchedRun
@@ -316,7 +315,7 @@ def test_the_page_is_for_browsers_on_this_machine(served: PageServer) -> None:
 
 
 def once(place: Path) -> Any:
-    return CliRunner(env={"COLUMNS": "80"}).invoke(app, ["watch", str(place), "--once"])
+    return command("watch", place, "--once", columns=80)
 
 
 def test_one_frame(tmp_path: Path) -> None:

@@ -2,18 +2,16 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import xarray
-from typer.testing import CliRunner
+from cases.command import command
 
 import scalable_bandits as sb
 from scalable_bandits import analysis
-from scalable_bandits.cli import app
 from scalable_bandits.status import study_progress
 from scalable_bandits.store import ObservationStore, SpecificationDiffers
 from scalable_bandits.studies import Problem, Replicate, Study
@@ -353,16 +351,11 @@ def test_refusals_before_anything_runs(tmp_path: Path) -> None:
     assert not place.exists()
 
 
-@pytest.fixture
-def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+@pytest.mark.slow
+def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables with a part for each horizon, values chosen on the command line, continued from the store."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "axes.toml").write_text(text(FILE))
-    return lambda *words: CliRunner().invoke(app, [str(word) for word in words])
-
-
-@pytest.mark.slow
-def test_command(command: Callable[..., Any], tmp_path: Path) -> None:
-    """Tables with a part for each horizon, values chosen on the command line, continued from the store."""
     words = "run", "axes.toml", "--replicates", 1, "--store", "runs", "--out", "out"
     found = command(*words, "--horizon", 10, "--horizon", 20, "--axis", "scale=2,3", "--case", "fixed")
     assert found.exit_code == 0, found.output

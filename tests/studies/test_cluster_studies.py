@@ -15,11 +15,10 @@ import psutil
 import pytest
 import xarray
 from cases.cluster import Builder, by_hand, dies, raises, toy, until
+from cases.command import command
 from cases.paths import PYTHONPATH
-from typer.testing import CliRunner
 
 import scalable_bandits as sb
-from scalable_bandits.cli import app
 from scalable_bandits.execution import ClusterError
 from scalable_bandits.status import runs_in, status
 from scalable_bandits.store import SpecificationDiffers, StoreError
@@ -169,18 +168,17 @@ class TestFailures:
         monkeypatch.chdir(tmp_path)
         builder = Builder(str(tmp_path / "notes"), raises, once=False)
         monkeypatch.setitem(Study.registry, "toy-study", toy(builder))
-        call = CliRunner(env={"COLUMNS": "160"}).invoke
-        failed = call(app, ["run", "toy-study", "--store", "study"])
+        failed = command("run", "toy-study", "--store", "study")
         assert failed.exit_code == 1
         assert "b, u c b, replicate 1" in failed.stderr
         assert "the instrument is off" in failed.stderr
         assert sorted(path.name for path in tmp_path.iterdir()) == ["notes", "study"]
         builder.wrong = None
-        again = call(app, ["resume", "study"])
+        again = command("resume", "study")
         assert again.exit_code == 0, again.output
         assert sorted(path.name for path in (tmp_path / "toy-study").iterdir()) == ["regret.png", "table.csv"]
-        assert call(app, ["run", "toy-study", "--store", "study"]).exit_code == 0
-        refused = call(app, ["run", "toy-study", "--store", "toy-study"])
+        assert command("run", "toy-study", "--store", "study").exit_code == 0
+        refused = command("run", "toy-study", "--store", "toy-study")
         assert refused.exit_code == 2
         assert "is the folder of the store" in refused.stderr
 

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from cases.command import command
 
 import scalable_bandits as sb
-from scalable_bandits.cli import app
 from scalable_bandits.execution.resources import forget_peak, peak_memory, traffic
 from scalable_bandits.studies import Problem, Replicate, Study, runs
 from scalable_bandits.studies.runs import Meter
@@ -129,13 +128,13 @@ def test_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_command(tmp_path: Path) -> None:
     """Tables of costs and exponents, and both in the record for programs."""
     words = ["run", "scalability-horizon", "--quick", "--horizon", "100", "--out", str(tmp_path / "out")]
-    found = CliRunner().invoke(app, words)
+    found = command(*words)
     assert found.exit_code == 0, found.output
     for text in ("Time, memory and messages", "Exponents of growth", "warm-up"):
         assert text in found.stdout
     assert (tmp_path / "out" / "scaling.png").exists()
     words[-1] = str(tmp_path / "more")
-    record = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
+    record = json.loads(command(*words, "--json").stdout)
     assert {row["policy"] for row in record["costs"]} == {"IGP-UCB", "MiniGP-UCB", "pi-GP-UCB", "random"}
     assert all(row["round_seconds"] > 0.0 for row in record["costs"])
     (row,) = (r for r in record["exponents"] if (r["policy"], r["quantity"]) == ("random", "regret"))

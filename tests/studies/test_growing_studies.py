@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray
-from typer.testing import CliRunner
+from cases.command import command
 
 import scalable_bandits as sb
-from scalable_bandits.cli import app
 from scalable_bandits.store import SpecificationDiffers
 from scalable_bandits.studies import Problem, Replicate, Study
 from scalable_bandits.studies.files import text
@@ -299,26 +298,22 @@ def test_killed_while_it_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_by_the_command(tmp_path: Path) -> None:
     """`run --store` adds, on worker processes too; `resume` completes what was added."""
 
-    def command(*arguments: Any) -> None:
-        done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    def succeeds(*words: Any) -> None:
+        done = command(*words)
         assert done.exit_code == 0, done.output
 
     file, place = tmp_path / "growing.toml", tmp_path / "runs"
     file.write_text(text(FILE))
-    command("run", file, "--store", place, "--policy", "random", "--out", tmp_path / "a")
-    command("run", file, "--store", place, "--horizon", 45, "--on", "local:2", "--out", tmp_path / "b")
+    succeeds("run", file, "--store", place, "--policy", "random", "--out", tmp_path / "a")
+    succeeds("run", file, "--store", place, "--horizon", 45, "--on", "local:2", "--out", tmp_path / "b")
     whole = study(horizon=45).run()
     xarray.testing.assert_identical(Study.open(place).load(), whole)
     (place / "smooth" / "ucb" / "0001").rename(tmp_path / "lost")
-    command("resume", place, "--out", tmp_path / "c")
+    succeeds("resume", place, "--out", tmp_path / "c")
     xarray.testing.assert_identical(Study.open(place).load(), whole)
 
 
 # ---- what is said of a study that is not complete
-
-
-def command(*arguments: Any) -> Any:
-    return CliRunner(env={"COLUMNS": "140"}).invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.mark.slow

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray
-from typer.testing import CliRunner
+from cases.command import command
 
 import scalable_bandits as sb
-from scalable_bandits.cli import app
 from scalable_bandits.execution import ClusterError
 from scalable_bandits.runs.resuming import resume
 from scalable_bandits.specification import REGISTRY
@@ -164,9 +163,6 @@ def test_a_run_with_own_classes(module: str) -> None:
 @pytest.mark.slow
 def test_the_command_says_what_it_imports(module: str, tmp_path: Path) -> None:
     options = [part for name in names(module) for part in ("--class", name)]
-
-    def command(*arguments: str) -> object:
-        return CliRunner().invoke(app, list(arguments))
 
     refused = command("run", "own.toml", "--store", "runs")
     assert refused.exit_code == 2

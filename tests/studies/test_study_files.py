@@ -16,13 +16,12 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray
+from cases.command import command
 from cases.measured import DATA, MEASURED, NAMES, first_values
 from cases.paths import ROOT
-from typer.testing import CliRunner
 
 import scalable_bandits as sb
 from scalable_bandits import analysis
-from scalable_bandits.cli import app
 from scalable_bandits.formulas.information_gain import growth_rate
 from scalable_bandits.studies import Study
 from scalable_bandits.studies.builders import BUILDERS, Builder
@@ -53,10 +52,6 @@ type = "GPEI"
 type = "IGPUCB"
 information_gain = "growth"
 """
-
-
-def command(*arguments: object, **environment: str) -> Any:
-    return CliRunner(env={"COLUMNS": "160", **environment}).invoke(app, [str(argument) for argument in arguments])
 
 
 def mine(**changes: Any) -> dict[str, Any]:
