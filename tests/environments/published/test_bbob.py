@@ -70,44 +70,23 @@ def test_values(function):
 
 @needs(COCO)
 @pytest.mark.parametrize("function", range(1, 25))
-@pytest.mark.sampled(4)
-def test_values_of_the_large_scale_suite(function, tmp_path, monkeypatch):
-    """Minus those of the package; the optimum is at the package's best parameter, which it writes to a file."""
-    import cocoex
-
-    monkeypatch.chdir(tmp_path)
-    for dimension, instance in ((20, 1), (80, 101)):
-        suite = cocoex.Suite("bbob-largescale", f"instances: {instance}", f"dimensions: {dimension}")
-        published = suite.get_problem_by_function_dimension_instance(function, dimension, instance)
-        environment = LargeScaleBBOB(function, dimension, instance, seed=3)
-        points = np.random.default_rng(function).uniform(-5, 5, (50, dimension))
-        values = environment.evaluate(points)
-        np.testing.assert_array_equal(values, [-published(point) for point in points])
-        published._best_parameter("print")
-        (file,) = tmp_path.iterdir()
-        assert environment.evaluate(np.loadtxt(file)[None])[0] == pytest.approx(environment.optimum(), abs=1e-7)
-        assert (values <= environment.optimum()).all()
-        for copy in (pickle.loads(pickle.dumps(environment)), LargeScaleBBOB.from_dict(environment.to_dict())):
-            assert copy.to_dict() == environment.to_dict()
-            np.testing.assert_array_equal(copy.evaluate(points), values)
-
-
-@needs(COCO)
-@pytest.mark.parametrize("function", range(1, 25))
+@pytest.mark.parametrize(
+    ("kind", "sizes"), [(LargeScaleBBOB, [(20, 1), (80, 101)]), (MixedIntegerBBOB, [(5, 1), (20, 12)])]
+)
 @pytest.mark.sampled(3)
-def test_values_of_the_mixed_integer_suite(function, tmp_path, monkeypatch):
-    """Minus those of the package at its bounds and whole numbers; the optimum is at its best parameter."""
+def test_values_of_other_suites(kind, sizes, function, tmp_path, monkeypatch):
+    """Minus those of the package at its bounds and whole numbers; the optimum is at its best parameter, from a file."""
     import cocoex
 
     monkeypatch.chdir(tmp_path)
-    for dimension, instance in ((5, 1), (20, 12)):
-        suite = cocoex.Suite("bbob-mixint", f"instances: {instance}", f"dimensions: {dimension}")
+    for dimension, instance in sizes:
+        suite = cocoex.Suite(kind.SUITE, f"instances: {instance}", f"dimensions: {dimension}")
         published = suite.get_problem_by_function_dimension_instance(function, dimension, instance)
-        environment = MixedIntegerBBOB(function, dimension, instance, seed=3)
+        environment = kind(function, dimension, instance, seed=3)
         kinds = environment.space.kinds
-        assert [kind.low for kind in kinds] == published.lower_bounds.tolist()
-        assert [kind.high for kind in kinds] == published.upper_bounds.tolist()
-        assert sum(isinstance(kind, sb.Integer) for kind in kinds) == published.number_of_integer_variables
+        assert [each.low for each in kinds] == published.lower_bounds.tolist()
+        assert [each.high for each in kinds] == published.upper_bounds.tolist()
+        assert sum(isinstance(each, sb.Integer) for each in kinds) == published.number_of_integer_variables
         points = environment.space.sample(3)[:50]
         values = environment.evaluate(points)
         np.testing.assert_array_equal(values, [-published(point) for point in points])
@@ -116,6 +95,9 @@ def test_values_of_the_mixed_integer_suite(function, tmp_path, monkeypatch):
         assert environment.evaluate(np.loadtxt(file)[None])[0] == pytest.approx(environment.optimum(), abs=1e-7)
         assert (values <= environment.optimum()).all()
         assert environment.mean({f"x{i}": x for i, x in enumerate(points[0].tolist())}) == values[0]
+        for copy in (pickle.loads(pickle.dumps(environment)), kind.from_dict(environment.to_dict())):
+            assert copy.to_dict() == environment.to_dict()
+            np.testing.assert_array_equal(copy.evaluate(points), values)
 
 
 @needs(COCO)
