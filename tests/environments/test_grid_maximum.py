@@ -11,6 +11,12 @@ from scalable_bandits.environments.synthetic import grid_maximum
 KERNELS = (sb.RBF(0.1), sb.Matern(0.2, nu=1.5), sb.Matern(0.05, nu=0.5), sb.RationalQuadratic(0.3))
 
 
+def check(function: sb.RKHSFunction) -> None:
+    """The largest value that is found is the largest of all."""
+    found = grid_maximum(function.evaluate, function.space, function.kernel, function.centers, function.weights)
+    assert found == function.evaluate(function.space.points()).max()
+
+
 @given(
     sides=st.lists(st.integers(1, 12), min_size=1, max_size=4), kernel=st.sampled_from(KERNELS),
     seed=st.integers(0, 999), count=st.integers(1, 40), sign=st.sampled_from([-1.0, 1.0]),
@@ -20,16 +26,12 @@ def test_is_the_largest_of_all(sides: list[int], kernel: sb.Kernel, seed: int, c
     space = sb.Grid([[-0.3, 0.9]] * len(sides), tuple(sides))
     drawn = sb.RKHSFunction.sparse(space, kernel, seed=seed, count=count)
     weights = sign * np.abs(drawn.weights) if seed % 3 == 0 else drawn.weights  # also without any that is positive
-    function = sb.RKHSFunction(space, kernel, drawn.centers, weights)
-    found = grid_maximum(function.evaluate, space, kernel, function.centers, function.weights)
-    assert found == function.evaluate(space.points()).max()
+    check(sb.RKHSFunction(space, kernel, drawn.centers, weights))
 
 
 def test_lengthscales_of_their_own() -> None:
     space, kernel = sb.Grid([[0.0, 1.0], [0.0, 5.0], [0.0, 1.0]], (20, 30, 10)), sb.Matern((0.1, 2.0, 0.5), nu=2.5)
-    function = sb.RKHSFunction.sparse(space, kernel, seed=3)
-    found = grid_maximum(function.evaluate, space, kernel, function.centers, function.weights)
-    assert found == function.evaluate(space.points()).max()
+    check(sb.RKHSFunction.sparse(space, kernel, seed=3))
 
 
 def test_optimum_of_a_large_grid(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,9 +52,7 @@ def test_optimum_of_a_large_grid(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_blocks_around_centers(side: int, lengthscale: float, seed: int, count: int) -> None:
     """Short lengthscales, where only the surroundings of some centers are left open."""
     space, kernel = sb.Grid([[0.0, 1.0]] * 5, side), sb.Matern(lengthscale, nu=1.5)
-    function = sb.RKHSFunction.sparse(space, kernel, seed=seed, count=count)
-    found = grid_maximum(function.evaluate, space, kernel, function.centers, function.weights)
-    assert found == function.evaluate(space.points()).max()
+    check(sb.RKHSFunction.sparse(space, kernel, seed=seed, count=count))
 
 
 def test_gives_up() -> None:
