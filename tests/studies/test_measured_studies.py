@@ -11,6 +11,7 @@ import numpy as np
 import pandas
 import pytest
 from cases.measured import DATA, HAS_DATA
+from environments.published.installed import needs
 
 import scalable_bandits as sb
 from scalable_bandits.environments import load_temperature, load_traffic, load_traffic_days
@@ -27,11 +28,6 @@ needs_data = pytest.mark.skipif(not HAS_DATA, reason=f"the measured data files a
 
 
 ROOT = Path(__file__).parents[2]
-
-
-def needs(source: Any) -> Any:
-    """Mark of tests that need a package."""
-    return pytest.mark.skipif(not source.installed, reason=f"{source.package} is not installed: {source.command}")
 
 
 def replicate(number: int = 0, seed: int = 0, data: Path | None = None, horizon: int = 20) -> Replicate:
