@@ -267,7 +267,6 @@ def test_invalid_values(name):
         (lambda: sb.DriftingFunction.sparse(GRID, KERNEL, knots=[1], rkhs_norm=-1.0), "rkhs_norm: got -1.0; allowed"),
         (lambda: TABLE.observe([0.0], 0), "t: got 0; allowed: a positive integer"),
         (lambda: sb.analysis.spread([1.0, 2.0], level=1.0), "level: got 1.0; allowed: a number between 0 and 1"),
-        (lambda: sb.analysis.exponent(np.arange(1, 4), np.ones((2, 5))), r"values: got 'shape \(2, 5\)'; allowed"),
         (lambda: sb.plots.prior_histogram(RUN.dataset()), "result: got 'study None'; allowed: a study with policies"),
         (lambda: sb.PiGPUCB(GRID, sb.Matern(0.3, nu=1.5), prior_mean=[1.0, 2.0]), "prior_mean: got .*a finite number"),
         (lambda: KERNEL.block([]), r"X: got 'an array of shape \(0,\)'; allowed: .*at least one point"),
@@ -322,9 +321,6 @@ def test_theorem_regularization_is_not_overridden():
     assert sb.PiGPUCB(**policy.parameters()).regularization == 1.02
 
 
-CUBE = sb.Grid([[0, 1]] * 3, 3)
-
-
 @pytest.mark.filterwarnings("ignore:PiGPUCB's guarantee")
 @pytest.mark.parametrize(
     ("call", "argument"),
@@ -341,19 +337,15 @@ CUBE = sb.Grid([[0, 1]] * 3, 3)
         (lambda: sb.Benchmark("branin").table(), "space"),
         (lambda: sb.SensorPanel(np.zeros((0, 2))), "readings"),
         (lambda: sb.TableEnvironment(sb.Points([0.0, 0.0]), [1.0, 2.0]), "values"),
-        (lambda: sb.environments.empirical_covariance([[1.0]]), "readings"),
         (lambda: sb.Prior("a", KERNEL, lambda x, t: np.zeros(2)).mean_at(np.zeros((3, 1)), 1, GRID), "mean"),
         (lambda: fresh().domain.allowed(np.zeros(5, bool)), "available"),
         (lambda: sb.PhasedElimination(GRID, KERNEL, horizon=9, engine="sketched"), "engine"),
         (lambda: sb.PhasedElimination(GRID, KERNEL, horizon=9, refit=3), "refit"),
         (lambda: UNSURE.posterior([0.0], prior="c"), "prior"),
-        (lambda: sb.analysis.lattice(sb.IGPUCB(CUBE, KERNEL), 3), "policy"),
         (lambda: sb.analysis.coverage(fresh(), sb.Benchmark("branin"), RUN), "environment"),
         (lambda: sb.plots.posterior(fresh(), of="variance"), "of"),
         (lambda: sb.plots.index(sb.GPTS(GRID, KERNEL)), "policy"),
-        (lambda: sb.plots.partition(sb.PiGPUCB(GRID, KERNEL), TABLE), "policy"),
         (lambda: sb.plots.prior_timeline(sb.PEGPUCB(GRID, PRIORS)), "policy"),
-        (lambda: sb.plots.regret_curves(RUN, measure="total"), "measure"),
     ],
 )
 def test_what_docstrings_promise(call, argument):

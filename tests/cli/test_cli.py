@@ -284,19 +284,10 @@ class TestRefusals:
         assert result.stderr == f"error: study: file {tmp_path}/mine.toml does not exist\n"
         assert not any(tmp_path.iterdir())
 
-    @pytest.mark.parametrize(
-        ("name", "file"),
-        [
-            ("srinivas2010-temperature", "intel_temperature_train.csv"),
-            ("srinivas2010-traffic", "traffic_speed_la.csv.gz"),
-            ("chowdhury2017-temperature", "intel_temperature_train.csv"),
-            ("chowdhury2017-light", "light_sensors.mat"),
-        ],
-    )
-    def test_missing_data(self, name: str, file: str, tmp_path: Path) -> None:
-        result = command("run", name, *SMALL, "--data", tmp_path, "--out", tmp_path / "out")
+    def test_missing_data(self, tmp_path: Path) -> None:
+        result = command("run", "chowdhury2017-light", *SMALL, "--data", tmp_path, "--out", tmp_path / "out")
         assert result.exit_code == 2
-        for part in (f"{file} is missing", str(tmp_path), "--data"):
+        for part in ("light_sensors.mat is missing", str(tmp_path), "--data"):
             assert part in result.stderr
         assert "Traceback" not in result.output
         assert not any(tmp_path.iterdir())

@@ -275,11 +275,6 @@ class TestMeans:
         for case in (rows[:3], rows[3:]):
             assert [row.regret for row in case] == sorted(row.regret for row in case)
 
-    def test_one_replicate_has_no_standard_error(self) -> None:
-        (row,) = means(dataset([[[[1.0, 2.0, 3.0]]]], [[2.0]]))
-        assert math.isnan(row.standard_error)
-        assert row[4:5] + row[8:11] == pytest.approx((6.0, 2.0, 3.0, 1.0))
-
     def test_last_tenth(self) -> None:
         """The last 2 of 25 rounds."""
         (row,) = means(dataset([[[[0.0] * 23 + [1.0, 3.0]]]], [[1.0]]))
