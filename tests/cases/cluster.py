@@ -14,14 +14,14 @@ import time
 from pathlib import Path
 
 import dask
-import numpy as np
 import psutil
 from distributed.utils import get_mp_context
 
 import scalable_bandits as sb
 from cases.paths import PYTHONPATH
+from cases.studies import arms
 from scalable_bandits.execution.clusters import local
-from scalable_bandits.studies import Problem, Study
+from scalable_bandits.studies import Study
 
 QUIET = {
     "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0",
@@ -275,11 +275,7 @@ class Builder:
             if not (self.once and marker.exists()):
                 marker.touch()
                 self.wrong()
-        space, kernel = sb.Arms(6), sb.Covariance(np.eye(6))
-        environment = sb.GPSample(space, kernel, sb.GaussianNoise(0.3), seed=replicate.seed)
-        options = {"noise": 0.3, "regularization": 0.09, "seed": replicate.seed}
-        policies = {"u c b": sb.IGPUCB(space, kernel, **options), "random": sb.RandomSearch(space, **options)}
-        return Problem(environment, policies)
+        return arms(replicate, "u c b")
 
 
 def raises():

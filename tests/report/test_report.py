@@ -16,6 +16,7 @@ import attrs
 import numpy as np
 import pytest
 from cases.command import command
+from cases.studies import arms
 
 import scalable_bandits as sb
 from scalable_bandits.report import page
@@ -28,11 +29,7 @@ VOID = {"meta", "link", "img", "br", "hr", "input"}
 
 
 def build(replicate: Replicate) -> Problem:
-    space, kernel = sb.Arms(6), sb.Covariance(np.eye(6))
-    environment = sb.GPSample(space, kernel, sb.GaussianNoise(0.3), seed=replicate.seed)
-    options: dict[str, Any] = {"noise": 0.3, "regularization": 0.09, "seed": replicate.seed}
-    policies = {"ucb <i> $\\none$": sb.IGPUCB(space, kernel, **options), "random": sb.RandomSearch(space, **options)}
-    return Problem(environment, policies)
+    return arms(replicate, "ucb <i> $\\none$")
 
 
 TOY = Study(

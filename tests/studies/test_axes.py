@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import xarray
 from cases.command import command
+from cases.studies import arms
 
 import scalable_bandits as sb
 from scalable_bandits import analysis
@@ -225,11 +226,7 @@ def test_unfinished_studies_can_be_read(keep: Any, tmp_path: Path) -> None:
 
 def build(replicate: Replicate) -> Problem:
     """On as many arms as the axis says."""
-    size = int(replicate.values["arms"])
-    space, kernel = sb.Arms(size), sb.Covariance(np.eye(size))
-    environment = sb.GPSample(space, kernel, sb.GaussianNoise(0.3), seed=replicate.seed)
-    policies = {"UCB": sb.IGPUCB(space, kernel, noise=0.3), "random": sb.RandomSearch(space, seed=replicate.seed)}
-    return Problem(environment, policies)
+    return arms(replicate, count=int(replicate.values["arms"]))
 
 
 def test_in_python() -> None:

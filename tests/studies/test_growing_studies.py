@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import xarray
 from cases.command import command
+from cases.studies import arms
 
 import scalable_bandits as sb
 from scalable_bandits.store import SpecificationDiffers
@@ -189,17 +190,9 @@ def test_a_policy_that_depends_on_the_horizon(tmp_path: Path) -> None:
     assert np.isfinite(result["regret"]).all()
 
 
-def build(replicate: Replicate) -> Problem:
-    """Arms by the replicate's seed."""
-    space, kernel = sb.Arms(6), sb.Covariance(np.eye(6))
-    environment = sb.GPSample(space, kernel, sb.GaussianNoise(0.3), seed=replicate.seed)
-    policies = {"UCB": sb.IGPUCB(space, kernel, noise=0.3), "random": sb.RandomSearch(space, seed=replicate.seed)}
-    return Problem(environment, policies)
-
-
 @pytest.mark.slow
 def test_a_study_made_in_python_needs_few_words(tmp_path: Path) -> None:
-    made = Study("mine", ("one", "two"), build, 10, 2)
+    made = Study("mine", ("one", "two"), arms, 10, 2)
     assert (made.title, made.source, made.duration) == ("mine", "", "")
     made.run(store=tmp_path / "runs", policies=["random"])
     result = made.run(store=tmp_path / "runs", horizon=20)
@@ -208,14 +201,12 @@ def test_a_study_made_in_python_needs_few_words(tmp_path: Path) -> None:
 
 def build_more(replicate: Replicate) -> Problem:
     """The same policies on other arms, which only their space shows."""
-    space, kernel = sb.Arms(7), sb.Covariance(np.eye(7))
-    environment = sb.GPSample(space, kernel, sb.GaussianNoise(0.3), seed=replicate.seed)
-    return Problem(environment, {"random": sb.RandomSearch(space, seed=replicate.seed)})
+    return arms(replicate, count=7)
 
 
 def test_spaces_of_a_study_made_in_python_stay(tmp_path: Path) -> None:
     """Also where nothing is left to play, and no run would be opened."""
-    Study("mine", ("one",), build, 10, 1).run(store=tmp_path / "runs", policies=["random"])
+    Study("mine", ("one",), arms, 10, 1).run(store=tmp_path / "runs", policies=["random"])
     refusal = r"(?s)another study.* Differences:.*one, random.space.count: stored 6, given 7"
     with pytest.raises(SpecificationDiffers, match=refusal):
         Study("mine", ("one",), build_more, 10, 1).run(store=tmp_path / "runs")
@@ -329,10 +320,10 @@ def test_status_says_how_to_go_on(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_study_made_in_python_is_continued_by_its_script(tmp_path: Path) -> None:
-    made = Study("mine", ("one",), build, 10, 2)
+    made = Study("mine", ("one",), arms, 10, 2)
     made.run(store=tmp_path / "runs")
     (tmp_path / "runs" / "one" / "ucb" / "0001").rename(tmp_path / "lost")
-    again = f"to continue it, run your script again (the one that has {build.__module__}:build)"
+    again = f"to continue it, run your script again (the one that has {arms.__module__}:arms)"
     assert f"3 of 4 runs are complete; {again}" in command("status", tmp_path / "runs").stdout
     refused = command("resume", tmp_path / "runs")
     assert refused.exit_code == 2

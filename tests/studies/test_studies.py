@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import xarray
 from cases.measured import DATA, MEASURED, NAMES, first_values
+from cases.studies import arms
 
 import scalable_bandits as sb
 from scalable_bandits.analysis import means
@@ -28,22 +29,12 @@ KNOWN_FUNCTIONS = (  # the same in every replicate
 PUBLISHED_FUNCTIONS = ("bbob", "bbob-noisy", "hpob-transfer")  # one for each replicate, the same for each seed
 
 
-def build(replicate: Replicate) -> Problem:
-    """Arms of independent priors, values by the replicate's seed."""
-    space, kernel = sb.Arms(6), sb.Covariance(np.eye(6))
-    environment = sb.GPSample(space, kernel, sb.GaussianNoise(0.3), seed=replicate.seed)
-    options: dict[str, Any] = {"noise": 0.3, "regularization": 0.09, "seed": replicate.seed}
-    return Problem(
-        environment, {"ucb": sb.IGPUCB(space, kernel, **options), "random": sb.RandomSearch(space, **options)}
-    )
-
-
 TOY = Study(
     name="toy",
     title="A toy",
     source="nowhere",
     cases=("a", "b"),
-    build=build,
+    build=arms,
     horizon=12,
     replicates=3,
     duration="no time",
@@ -151,7 +142,7 @@ class TestRunner:
 
         def recording(replicate: Replicate) -> Problem:
             seeds.add(replicate)
-            return build(replicate)
+            return arms(replicate)
 
         Study(**{**{key: getattr(TOY, key) for key in TOY.__slots__ if key != "__weakref__"}, "build": recording}).run(
             replicates=2, horizon=8, seed=5
@@ -159,7 +150,7 @@ class TestRunner:
         assert {(job.case, job.number) for job in seeds} == {(case, number) for case in "ab" for number in range(2)}
         assert len({job.seed for job in seeds}) == 4
         for job in seeds:
-            environment, policies = build(job)
+            environment, policies = arms(job)
             for label, policy in policies.items():
                 expected = sb.simulate(policy, environment, 8)
                 cell = result.sel(case=job.case, policy=label, replicate=job.number)
@@ -214,7 +205,7 @@ class TestRunner:
         """Refused before anything is played."""
         (tmp_path / "mine.txt").write_text("mine")
         played = []
-        study = Study("x", ("a",), lambda job: played.append(job) or build(job), 1, 1)
+        study = Study("x", ("a",), lambda job: played.append(job) or arms(job), 1, 1)
         with pytest.raises(FileExistsError, match="exists already; name another folder, or remove it first"):
             study.run(store=tmp_path)
         assert not played
