@@ -16,6 +16,7 @@ MEASURED = (  # variables of a timed study, which differ from run to run
     "peak_memory_of_workers", "messages", "bytes_sent", "bytes_received",
 )  # fmt: skip
 HAS_DATA = (DATA / "light_sensors.mat").is_file()
+needs_data = pytest.mark.skipif(not HAS_DATA, reason=f"the measured data files are not in {DATA.resolve()}")
 
 
 def first_values(name: str) -> dict[str, list[Any]] | None:
@@ -36,19 +37,13 @@ def missing(name: str) -> list[str]:
     return [package for package in Study.registry[name].packages if not installed(package)]
 
 
+def needs(name: str) -> list[pytest.MarkDecorator]:
+    """Marks of tests of a named study: its files and packages have to be there."""
+    packages = pytest.mark.skipif(bool(missing(name)), reason=f"not installed: {', '.join(missing(name))}")
+    return [packages, *[needs_data] * Study.registry[name].needs_data]
+
+
 # Not in `NAMES`: starts a cluster for each run; those that are large, or differ from another one by their data alone.
 OWN_TESTS = ("scalability-workers", "hpolib-long", "hpob-transfer", "bbob-noisy", "nasbench201", "chemistry")
 
-NAMES = [
-    pytest.param(
-        name,
-        marks=[
-            pytest.mark.skipif(
-                study.needs_data and not HAS_DATA, reason=f"the measured data files are not in {DATA.resolve()}"
-            ),
-            pytest.mark.skipif(bool(missing(name)), reason=f"not installed: {', '.join(missing(name))}"),
-        ],
-    )
-    for name, study in sorted(Study.registry.items())
-    if name not in OWN_TESTS
-]
+NAMES = [pytest.param(name, marks=needs(name)) for name in sorted(Study.registry) if name not in OWN_TESTS]

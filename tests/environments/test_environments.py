@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases.measured import DATA
+from cases.measured import DATA, needs_data
 from naive import kernels
 from scipy.optimize import differential_evolution
 
@@ -22,10 +22,6 @@ from scalable_bandits.environments import (
 )
 from scalable_bandits.environments.benchmark import FUNCTIONS
 from scalable_bandits.environments.noise import Noise
-
-needs_data = pytest.mark.skipif(
-    not (DATA / "light_sensors.mat").is_file(), reason=f"the measured data files are not in {DATA.resolve()}"
-)
 
 # ---- benchmark functions, written again from the literature (for minimisation there, with the sign turned here)
 

@@ -6,17 +6,14 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from cases.measured import DATA, HAS_DATA, missing
+from cases.measured import DATA, needs
 from scipy.io import loadmat
 
 import scalable_bandits as sb
 from scalable_bandits.environments.published import load_movielens
 from scalable_bandits.studies import Problem, Replicate, contextual, movielens
 
-pytestmark = [
-    pytest.mark.skipif(not HAS_DATA, reason=f"the measured data files are not in {DATA.resolve()}"),
-    pytest.mark.skipif(bool(missing("contextual")), reason=f"not installed: {', '.join(missing('contextual'))}"),
-]
+pytestmark = needs("contextual")
 
 ROUNDS = 200
 

@@ -2,20 +2,14 @@
 
 import numpy as np
 import pytest
-from cases.measured import OWN_TESTS, first_values, missing
+from cases.measured import OWN_TESTS, first_values, needs
 
 from scalable_bandits.studies import Study
 
 SMALL = [name for name in OWN_TESTS if name != "scalability-workers"]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.skipif(bool(missing(name)), reason=f"not installed: {missing(name)}"))
-        for name in SMALL
-    ],
-)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=needs(name)) for name in SMALL])
 @pytest.mark.sampled(5)
 @pytest.mark.slow
 def test_some_rounds(name: str) -> None:

@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 import pandas
 import pytest
-from cases.measured import DATA, HAS_DATA
+from cases.measured import DATA, needs_data
 from environments.published.installed import needs
 
 import scalable_bandits as sb
@@ -23,9 +23,6 @@ from scalable_bandits.randomness import generator
 from scalable_bandits.studies import Problem, Replicate, Study, drift, movielens, transfer
 from scalable_bandits.studies import layout as layouts
 from scalable_bandits.studies.baselines import GivenScores
-
-needs_data = pytest.mark.skipif(not HAS_DATA, reason=f"the measured data files are not in {DATA.resolve()}")
-
 
 ROOT = Path(__file__).parents[2]
 

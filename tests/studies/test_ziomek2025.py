@@ -3,15 +3,13 @@
 import matplotlib
 import numpy as np
 import pytest
-from cases.measured import DATA, HAS_DATA
+from cases.measured import DATA, needs_data
 
 from scalable_bandits import analysis
 from scalable_bandits.plots import prior_histogram, study_panels
 from scalable_bandits.studies import Replicate, Study, ziomek2025
 
 matplotlib.use("agg")
-
-needs_data = pytest.mark.skipif(not HAS_DATA, reason=f"the measured data files are not in {DATA.resolve()}")
 
 
 @pytest.fixture(scope="module")
