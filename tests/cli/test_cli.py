@@ -50,10 +50,10 @@ def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     return Ran(result, folder, Study.load(request.param))
 
 
+@pytest.mark.sampled(99, slow=20, first="janz2020-table1")
 class TestRun:
     """`run` of every study."""
 
-    @pytest.mark.sampled(99, slow=20, first="janz2020-table1")
     def test_succeeds_and_says_where(self, ran: Ran) -> None:
         assert ran.result.exit_code == 0, ran.result.output
         assert ran.result.stderr == ""
@@ -64,7 +64,6 @@ class TestRun:
         for path in ran.folder.iterdir():
             assert str(path) in ran.result.stdout
 
-    @pytest.mark.sampled(99, slow=20, first="janz2020-table1")
     def test_prints_every_policy(self, ran: Ran) -> None:
         """With the title, the source and the size of the run."""
         words = " ".join(ran.result.stdout.split())
@@ -77,7 +76,6 @@ class TestRun:
         if len(ran.study.cases) > 1:
             assert all(case in words for case in ran.study.cases)
 
-    @pytest.mark.sampled(99, slow=20, first="janz2020-table1")
     @pytest.mark.slow
     def test_saves_what_the_study_gives(self, ran: Ran) -> None:
         """The same numbers as `Study.run` with this seed; no warning on opening."""
@@ -92,7 +90,6 @@ class TestRun:
         assert isinstance(regret, zarr.Array)
         np.testing.assert_array_equal(regret[...], expected["regret"].values)
 
-    @pytest.mark.sampled(99, slow=20, first="janz2020-table1")
     def test_table_follows_from_the_data(self, ran: Ran) -> None:
         """Recomputed row by row in plain Python."""
         group = zarr.open_group(str(ran.folder / "result.zarr"), mode="r")
@@ -120,7 +117,6 @@ class TestRun:
             regrets = [float(row[by]) for row in rows if row["case"] == case]
             assert regrets == sorted(regrets)
 
-    @pytest.mark.sampled(99, slow=20, first="janz2020-table1")
     def test_published(self, ran: Ran) -> None:
         """Printed, and kept, beside ours."""
         if ran.study.published is None:
@@ -138,7 +134,6 @@ class TestRun:
             ours = float(row["ours"])  # NaN of a run that is too short for it: an empty cell
             assert f"{ours:.3g}" in printed if ours == ours else "nan" not in printed
 
-    @pytest.mark.sampled(99, slow=20, first="janz2020-table1")
     def test_pictures(self, ran: Ran) -> None:
         """PNGs of a sane size with something on them."""
         for path in ran.folder.glob("*.png"):

@@ -298,13 +298,13 @@ def start(*given: object) -> subprocess.Popen[str]:
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 class TestEnded:
     """The command itself, in a process of its own."""
 
     @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
     @pytest.mark.parametrize("parallel", [1, 3])
     @pytest.mark.sampled(4)
-    @pytest.mark.slow
     def test_by_a_signal(self, parallel: int, sent: signal.Signals, folder: Path) -> None:
         """What was found is shown, the programs are ended, and the run goes on from there."""
         write_script(
@@ -332,7 +332,6 @@ class TestEnded:
             command(*arguments("--minimize", store="whole.zarr"))
             assert after == rows("whole.zarr")
 
-    @pytest.mark.slow
     def test_on_worker_processes(self, folder: Path) -> None:
         """In Python, with a worker: its program ends with the run too."""
         write_script(folder, SCRIPT.format(pause="echo $$ >> pids; sleep 300"))

@@ -100,8 +100,8 @@ class TestSameNumbers:
             Study.open(tmp_path / "nothing")
 
 
+@pytest.mark.slow
 class TestGoingOn:
-    @pytest.mark.slow
     def test_only_what_is_missing(self, client, tmp_path):
         place, notes = tmp_path / "study", tmp_path / "notes"
         notes.mkdir()
@@ -119,13 +119,11 @@ class TestGoingOn:
         same(toy(Builder(str(notes))).run(store=place, on=client))
         assert built(notes) - before == Counter(a0=1, b0=1)
 
-    @pytest.mark.slow
     def test_more_replicates(self, tmp_path):
         toy().run(replicates=1, store=tmp_path / "study")
         same(toy().run(store=tmp_path / "study"))
         same(toy().run(replicates=2, store=tmp_path / "study"))  # what there is, stays
 
-    @pytest.mark.slow
     def test_another_study(self, tmp_path):
         toy().run(replicates=1, store=tmp_path / "study")
         for changes, line in (({"seed": 1}, "seed: stored 0, given 1"),):
@@ -133,9 +131,9 @@ class TestGoingOn:
                 toy().run(store=tmp_path / "study", **changes)
 
 
+@pytest.mark.slow
 class TestFailures:
-    @pytest.mark.parametrize("wrong", [raises, pytest.param(dies, marks=pytest.mark.slow)], ids=lambda f: f.__name__)
-    @pytest.mark.slow
+    @pytest.mark.parametrize("wrong", [raises, dies], ids=lambda f: f.__name__)
     def test_once(self, wrong, client, tmp_path):
         """A run that fails is tried again; one whose worker dies runs again by itself."""
         (tmp_path / "notes").mkdir()
@@ -144,7 +142,6 @@ class TestFailures:
         until(lambda: len(client.nthreads()) == 2)
 
     @pytest.mark.parametrize("cluster", [False, True], ids=["here", "cluster"])
-    @pytest.mark.slow
     def test_always(self, cluster, client, tmp_path):
         """Reported with its traceback, by name, when all others are there; what is missing is NaN."""
         (tmp_path / "notes").mkdir()
@@ -161,7 +158,6 @@ class TestFailures:
         if cluster:
             same(toy().run(store=tmp_path / "study"))
 
-    @pytest.mark.slow
     def test_by_command(self, tmp_path, monkeypatch):
         """Exit code 1, the runs by name, nothing left but the store, from which `resume` goes on."""
         (tmp_path / "notes").mkdir()
@@ -182,7 +178,6 @@ class TestFailures:
         assert refused.exit_code == 2
         assert "is the folder of the store" in refused.stderr
 
-    @pytest.mark.slow
     def test_the_scheduler_is_lost(self, tmp_path):
         place, notes = tmp_path / "study", tmp_path / "notes"
         notes.mkdir()
@@ -204,7 +199,6 @@ class TestFailures:
         same(toy(Builder(str(tmp_path / "others")), replicates=8).run(store=place), toy(replicates=8).run())
         assert sum(built(tmp_path / "others").values()) <= 33 - len(complete) // 2
 
-    @pytest.mark.slow
     def test_interrupted(self, tmp_path):
         """Ctrl-C reaches the whole process group: the study can be resumed, and no process is left."""
         (tmp_path / "notes").mkdir()
