@@ -21,7 +21,7 @@ from cases.paths import PYTHONPATH
 import scalable_bandits as sb
 from scalable_bandits.execution import ClusterError
 from scalable_bandits.status import runs_in, status
-from scalable_bandits.store import SpecificationDiffers, StoreError
+from scalable_bandits.store import StoreError
 from scalable_bandits.studies import Study, StudyIncomplete
 from scalable_bandits.studies.runs import Player
 
@@ -118,17 +118,6 @@ class TestGoingOn:
         before = built(notes)
         same(toy(Builder(str(notes))).run(store=place, on=client))
         assert built(notes) - before == Counter(a0=1, b0=1)
-
-    def test_more_replicates(self, tmp_path):
-        toy().run(replicates=1, store=tmp_path / "study")
-        same(toy().run(store=tmp_path / "study"))
-        same(toy().run(replicates=2, store=tmp_path / "study"))  # what there is, stays
-
-    def test_another_study(self, tmp_path):
-        toy().run(replicates=1, store=tmp_path / "study")
-        for changes, line in (({"seed": 1}, "seed: stored 0, given 1"),):
-            with pytest.raises(SpecificationDiffers, match=line):
-                toy().run(store=tmp_path / "study", **changes)
 
 
 @pytest.mark.slow
