@@ -100,8 +100,7 @@ def exponent(x: Indices | Floats, values: Floats, span: str = "last decade", lev
     curves_ = curves_[(curves_ > 0.0).all(axis=1)]
     runs = len(curves_)
     if len(at) < 2 or not runs:
-        nan = float("nan")
-        return Power(nan, nan, nan, nan, nan, nan, nan, runs, nan)
+        return Power(*(np.nan,) * 7, runs, np.nan)
     mean = np.log(curves_.mean(axis=0))
     slope = _slopes(at, mean)
     factor = float(np.exp(mean.mean() - slope * np.log(at).mean()))

@@ -169,13 +169,11 @@ class ProblemsFromTables:
         kernel = None if "kernel" not in table else Kernel.from_dict(table["kernel"])
         noise = table.get("noise")
         share = noise.get("share_of_range") if isinstance(noise, Mapping) else None
-        if share is None:
-            environment = _make_environment(table, replicate, self.function)
-            return DerivedArguments(environment, kernel, _noise_variance(noise), replicate)
-        without_noise = {key: value for key, value in table.items() if key != "noise"}
-        environment = _make_environment(without_noise, replicate, self.function)
-        variance = share * float(np.ptp(environment.table()))
-        environment.set_noise(GaussianNoise(variance**0.5))
+        given = table if share is None else {key: value for key, value in table.items() if key != "noise"}
+        environment, variance = _make_environment(given, replicate, self.function), _noise_variance(noise)
+        if share is not None:
+            variance = share * float(np.ptp(environment.table()))
+            environment.set_noise(GaussianNoise(variance**0.5))
         return DerivedArguments(environment, kernel, variance, replicate)
 
 
