@@ -244,6 +244,9 @@ INVALID = {  # values of the right kind, or nearly so
         "centers": ([[0.0], [NAN]], [[0.0, 1.0]]), "weights": ([NAN], [INF], [1.0, 2.0], [[1.0, 2.0]]),
     },
     "Environment.optimum": {"available": BAD_SETS},
+    **{name: {"scale": (-1.0, NAN, INF)} for name in ("GaussianNoise", "RademacherNoise")},
+    "UniformNoise": {"half_width": (-1.0, NAN, INF)},
+    "StudentTNoise": {"df": (1.0, 0.0, -3.0, NAN), "scale": (-1.0, NAN, INF)},
 }  # fmt: skip
 
 

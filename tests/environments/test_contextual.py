@@ -130,11 +130,9 @@ def test_a_stored_run_goes_on_as_if_it_had_not_stopped(name: str, tmp_path) -> N
     [
         (lambda: sb.ContextualEnvironment(sb.Benchmark("branin"), [1]), "environment: got"),
         (lambda: sb.ContextualEnvironment(sb.TableEnvironment(sb.Arms(2), [0.0, 1.0]), [0]), "environment: got"),
-        (lambda: sb.ContextualEnvironment("branin", [1]), "environment: got"),
         (lambda: sb.ContextualEnvironment(function(), [2]), "dimensions: got 2; allowed: an integer, at most 1"),
         (lambda: sb.ContextualEnvironment(function(), [-1]), "dimensions: got -1"),
         (lambda: sb.ContextualEnvironment(function(), []), r"dimensions: got \[\]"),
-        (lambda: sb.ContextualEnvironment(function(), 1), "dimensions: got 1"),
         (lambda: sb.ContextualEnvironment(function(), [1, 1]), r"dimensions: got \[1, 1\]; allowed: distinct"),
         (lambda: sb.ContextualEnvironment(function(SETTINGS), ["usr"]), "dimensions: got 'usr'; allowed: names of"),
         (lambda: sb.ContextualEnvironment(function(LISTED), ["depth"]), "allowed: parameters that all settings have"),
