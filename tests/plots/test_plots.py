@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import scipy.stats
 import xarray
-from matplotlib import pyplot as plt
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -167,7 +166,6 @@ def test_a_study_has_one_title_and_one_legend():
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["one", "two"]
     assert plots.study_panels(study(2))[0].figure.get_suptitle().endswith("each a thin line")
-    plt.close("all")
     given = plots.study_panels(study(4), Figure().subplots(1, 3))
     assert [ax.get_legend() is not None for ax in given] == [True, False, False]
     assert not given[0].figure.get_suptitle()

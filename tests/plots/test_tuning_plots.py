@@ -189,7 +189,6 @@ def test_pictures_are_drawn_without_warnings(draw, space):
     figure = np.ravel(drawn)[0].figure
     figure.canvas.draw()
     assert figure.number in plt.get_fignums()
-    plt.close(figure)
 
 
 def test_pictures_of_arms_and_points():

@@ -91,9 +91,7 @@ def test_the_histogram_shows_the_shares():
         expected = toy["plays"].sel(policy=label).isel(case=0).sum("replicate").values
         np.testing.assert_allclose([bar.get_height() for bar in container], expected / expected.sum(), rtol=1e-12)
     assert [text.get_text() for text in ax.get_xticklabels()] == [str(n) for n in range(11)]
-    panels = [ax.get_ylabel() for ax in study_panels(toy)]
-    matplotlib.pyplot.close("all")
-    assert panels == ["cumulative regret\n(units of y)", "share of the rounds"]
+    assert [ax.get_ylabel() for ax in study_panels(toy)] == ["cumulative regret\n(units of y)", "share of the rounds"]
 
 
 @needs_data
