@@ -170,7 +170,7 @@ def test_a_policy_with_shards_on_workers(quick: None) -> None:
     assert found.machine.slowdown.keys() == {made.policy}
 
 
-def test_forecasts(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forecasts(quick: None) -> None:
     """From the stated duration by the rounds; none of few rounds."""
     named = Study.load("srinivas2010-synthetic")  # 15 s for 30 x 1,000
     assert forecast(named, replicates=60, horizon=[10, 2000]) == (60.0, "")

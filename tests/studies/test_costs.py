@@ -107,7 +107,7 @@ def test_in_a_study(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers() -> None:
     """The named study, smaller: the same regret on any number of workers, and messages only where there are some."""
     tables = Study.load("scalability-workers").to_dict()
     tables["parameters"] |= {"candidates": 100, "tiled": 7_000, "dimension": 1}

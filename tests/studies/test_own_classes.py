@@ -131,7 +131,7 @@ def arms() -> dict:
 
 
 @pytest.mark.slow
-def test_a_study_with_own_classes(module: str, tmp_path: Path) -> None:
+def test_a_study_with_own_classes(module: str) -> None:
     """It is played, stored, grown, opened without the classes, and has the numbers of the classes in Python."""
     study = Study.load("own.toml", classes=names(module))
     result = study.run()
@@ -161,7 +161,7 @@ def test_a_run_with_own_classes(module: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_command_says_what_it_imports(module: str, tmp_path: Path) -> None:
+def test_the_command_says_what_it_imports(module: str) -> None:
     options = [part for name in names(module) for part in ("--class", name)]
 
     refused = command("run", "own.toml", "--store", "runs")
