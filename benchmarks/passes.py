@@ -70,13 +70,16 @@ def observed(path: Path, on: Any = None) -> sb.GPUCB:
     return policy
 
 
-def asked(policy: sb.GPUCB) -> tuple[list[int], list[tuple[Question, Sequence[int]]], float]:
-    """A batch, what was asked of chunks for it, and its seconds."""
+def asked(
+    policy: sb.GPUCB, at_pass: Callable[[], object] = lambda: None
+) -> tuple[list[int], list[tuple[Question, Sequence[int]]], float]:
+    """A batch, what was asked of chunks for it, and its seconds; calls a function when a pass begins."""
     questions: list[tuple[Question, Sequence[int]]] = []
     each = Passes.each
 
     def noted(passes: Passes, function: Any, question: Question, chunks: Sequence[int]) -> Any:
         questions.append((question, chunks))
+        at_pass()
         return each(passes, function, question, chunks)
 
     with mock.patch.object(Passes, "each", noted):
@@ -152,14 +155,16 @@ def speedups(question: Question, chunks: int, repeats: int) -> Line:
 
 
 def same(path: Path, batch: list[int], workers: Sequence[int]) -> Line:
-    """Whether the batch is the same on some numbers of workers, of which one is killed during the pass."""
+    """Whether the batch is the same on some numbers of workers; during the last pass one is killed."""
     found = []
     for count in workers:
         with local(count) as client:
+            waiting = []
             if count == max(workers) > 1:
                 one = min(client.run(os.getpid).values())
-                threading.Timer(0.5, os.kill, (one, signal.SIGKILL)).start()
-            found.append(asked(observed(path, on=client))[0] == batch)
+                waiting = [threading.Timer(0.2, os.kill, (one, signal.SIGKILL))]
+            batch_again = asked(observed(path, on=client), lambda rest=waiting: rest and rest.pop().start())[0]
+            found.append(batch_again == batch and not waiting)
     told = "the same" if all(found) else f"NOT THE SAME: {found}"
     return Line(f"... a batch on {', '.join(map(str, workers))} workers, one of the last killed", told, "", "", "")
 
