@@ -335,8 +335,7 @@ def rebuilt(data: Mapping[str, Any], base: type[T]) -> T:
     fields = [field for field in inspect.signature(kind).parameters if field not in hidden]
     values = {key: _rebuild(value, key in by_name) for key, value in data.items() if key != "type"}
     for key in values:
-        if key not in fields:
-            refuse(f"key of {name}", key, nearest(key, fields))
+        check_name(f"key of {name}", key, fields)
     found: T = kind(**values)
     return found
 

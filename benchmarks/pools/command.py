@@ -114,6 +114,7 @@ def play(names: Sequence[str], problems: Sequence[str], seeds: int, batches: int
             print(f"{label} is left out: {error}")
             continue
         if len(problem.values) > LARGEST.get(name, len(problem.values)):
+            print(f"{name} is left out: {label} has more than {LARGEST[name]:,} candidates")
             continue
         line = run(name, label, problem, seed, batches)
         lines.append(where, STUDY, name, line)

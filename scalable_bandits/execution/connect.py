@@ -21,7 +21,7 @@ from scalable_bandits import checks
 from scalable_bandits.execution import clusters
 from scalable_bandits.execution.base import ClusterError, Execution, InTurn, Threads
 from scalable_bandits.posteriors.placement import LOCAL, cores, threads_of
-from scalable_bandits.specification import nearest
+from scalable_bandits.specification import check_name
 
 if TYPE_CHECKING:
     from distributed import Client, Security
@@ -303,8 +303,7 @@ def read_recipe(path: Path) -> Recipe:
 def _check(name: str, given: Any, allowed: Mapping[str, str]) -> None:
     """Refuse unknown keys, and values of another type."""
     for key, value in given.items():
-        if key not in allowed:
-            checks.refuse(f"key of {name}", key, nearest(str(key), allowed))
+        check_name(f"key of {name}", key, allowed)
         number = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
         fits = {
             COUNT: number and isinstance(value, int), NUMBER: number, TEXT: isinstance(value, str),

@@ -50,7 +50,7 @@ from scalable_bandits import checks
 from scalable_bandits._numba_compile import plain
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas import _numba_widths as formulas
-from scalable_bandits.specification import nearest
+from scalable_bandits.specification import check_name
 
 
 def check_counts(delta: float, **counts: float) -> None:
@@ -476,8 +476,7 @@ def named_width(name: str, delta: float, rkhs_norm: float, noise: float, regular
     ValueError
         If the name is unknown.
     """
-    if name not in WIDTHS:
-        checks.refuse("name", name, nearest(name, WIDTHS))
+    check_name("name", name, WIDTHS)
     known = (delta, rkhs_norm, noise, regularization)
     return Width(WIDTHS[name], known[:3] if WIDTHS[name] == formulas.IMPROVED else known)
 

@@ -24,7 +24,7 @@ from scalable_bandits.posteriors.greedy_gain import GreedyInformationGain
 from scalable_bandits.posteriors.models.model import Model
 from scalable_bandits.posteriors.state import StateEntry, Stateful, number
 from scalable_bandits.spaces import Domain, Points
-from scalable_bandits.specification import nearest
+from scalable_bandits.specification import check_name
 
 PRACTICAL_WIDTH = 2.0  # width of a learned model on a space with more candidates than `MANY`
 MANY = 1_000_000
@@ -53,9 +53,7 @@ def width_name(*own: str, default: str = "improved") -> Any:
     """Declare the parameter `confidence` of a policy, with the names of its own widths."""
 
     def check(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
-        names = (*WIDTHS, *own)
-        if not isinstance(value, str) or value not in names:
-            checks.refuse(field.name, value, nearest(str(value), names))
+        check_name(field.name, value, (*WIDTHS, *own))
 
     return attrs.field(default=default, validator=check)
 

@@ -234,11 +234,11 @@ class SafePolicy(BoundedOutputsPolicy):
     # ---- choices
 
     def _least_known(self, allowed: Mask | None) -> int:
-        """Return the maximiser or expander of largest w_t, of those allowed."""
+        """Return the maximiser or expander of largest w_t, of those allowed, by (1), (3) and (4) or (4')."""
         among = self._safe_among(allowed)
         now = self._ends(self._pending.numbers)  # (1)
         found, widths = np.asarray(among & (now.upper[0] >= now.lower[0, among].max())), self._widths_at(now)  # (3)
-        found |= self._widest_expanders(among & ~found, now, widths, float(widths[found].max()))
+        found |= self._widest_expanders(among & ~found, now, widths, float(widths[found].max()))  # (4)
         return choose(widths, self._salt, found)[0]
 
     def _ends(self, pending: Sequence[int]) -> Intervals:

@@ -404,7 +404,7 @@ class TuningResult:
     def _heading(self, taken: str = "") -> str:
         failed, better = len(self.failed), "smaller" if self.minimize else "larger"
         ended = len(self) + failed - self.earlier
-        count = f"{counted(ended, 'evaluation')}" + (f" ({failed:,} failed)" if failed else "")
+        count = counted(ended, "evaluation") + (f" ({failed:,} failed)" if failed else "")
         earlier = f" after {counted(self.earlier, 'earlier observation')}" if self.earlier else ""
         rule = "" if self.stopped_by is None else f"; ended by {self.stopped_by}"
         kept = f"; {int(self.feasible.sum()):,} keep all constraints" if self._limited else ""

@@ -13,7 +13,7 @@ import zarr
 from numpy.typing import NDArray
 
 from scalable_bandits import checks
-from scalable_bandits.specification import array_digest, nearest
+from scalable_bandits.specification import array_digest, check_name
 from scalable_bandits.store.arrays import Arrays
 from scalable_bandits.store.errors import StoreDamaged, StoreError, one_line, store_errors
 from scalable_bandits.store.layout import ROUND, check_other_schema, check_schema, fields_of
@@ -253,8 +253,7 @@ class StoredRun:
         fields = [field.name for field in self.fields]
         chosen = fields if names is None else names
         for name in chosen:
-            if name not in (ROUND.name, *fields):
-                checks.refuse("names", name, nearest(str(name), (ROUND.name, *fields)))
+            check_name("names", name, (ROUND.name, *fields))
         columns, base = self._rows.view(start, end), self._rows.start
         found: Columns = {}
         for name in chosen:
