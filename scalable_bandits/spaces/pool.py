@@ -107,7 +107,7 @@ def register(stored: Callable[[], StoredPools]) -> None:
 def to_path(path: Any) -> str:
     """Return an address as it is, and the path of a folder from the root on, since workers have their own folders."""
     checks.kind("path", path, (str, os.PathLike), "the path of a folder, or an address such as 's3://bucket/pool.zarr'")
-    text = os.fspath(path)
+    text = os.fspath(path).removeprefix("file://")
     return text if "://" in text else os.path.abspath(text)
 
 

@@ -154,8 +154,9 @@ def opened(path: str, packed: bool | None = None) -> ZarrCandidates:
         raise StoreDamaged(f"pool {path}: {written}; call Pool.write again with the same candidates")
     arrays = dict[str, zarr.Array[Any]]()
     for name in about["columns"]:
-        array = found[name]
-        assert isinstance(array, zarr.Array)
+        array = found.get(name)
+        if not isinstance(array, zarr.Array):
+            raise StoreDamaged(f"pool {path}: there is no array {name!r}")
         arrays[name] = array
     if packed is not None and packed != ("bits" in arrays):
         checks.refuse("packed", packed, f"{not packed}, as the pool was written")

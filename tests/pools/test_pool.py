@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 
+import fsspec
 import numpy as np
 import pandas as pd
 import pytest
@@ -23,6 +24,7 @@ RNG = np.random.default_rng(0)
 NUMBERS = RNG.random((300, 3))
 BITS = RNG.integers(256, size=(300, 7), dtype=np.uint8)
 LABELS = [f"C{'c' * (i % 90)}{i}" for i in range(300)]
+in_a_folder_or_at_an_address = pytest.mark.parametrize("address", ["{}", "memory:/{}"], ids=["folder", "address"])
 
 
 def words_of(bits):
@@ -85,13 +87,14 @@ class TestWriting:
         np.testing.assert_allclose(pool.rows(0, 300), NUMBERS, rtol=1e-15)
         assert pool.arguments(np.array([250])) == ([250] if label is None else [LABELS[250]])
 
+    @in_a_folder_or_at_an_address
     @pytest.mark.parametrize("written", [0, 1, 63, 64, 65, 200, 299])
-    def test_an_interrupted_writer_is_continued(self, written, tmp_path):
+    def test_an_interrupted_writer_is_continued(self, written, address, tmp_path):
         def broken():
             yield from itertools.islice(pieces(step=1), written)
             raise KeyboardInterrupt
 
-        path = tmp_path / "pool.zarr"
+        path = address.format(tmp_path / "pool.zarr")
         if written:
             with pytest.raises(KeyboardInterrupt):
                 sb.Pool.write(path, broken(), chunk=64)
@@ -354,6 +357,7 @@ class TestX:
         zarr.create_array(str(tmp_path / "array.zarr"), data=NUMBERS)
         first = played("pool.zarr", 3)
         os.rename(tmp_path / "pool.zarr", tmp_path / "moved.zarr")
+        assert sb.Pool(f"file://{tmp_path}/moved.zarr") == sb.Pool(tmp_path / "moved.zarr")
         assert played("moved.zarr", 6).x[:3].tolist() == first.x.tolist()
         with pytest.raises(sb.SpecificationDiffers, match="identity"):  # of an array of another program
             played("array.zarr", 6)
@@ -371,21 +375,31 @@ class TestX:
 
 
 class TestDamage:
-    def test_a_chunk_that_is_missing_or_damaged_is_named(self, labelled):
-        path = os.path.join(labelled.path, "numbers", "c", "4", "0")
-        with open(path, "r+b") as file:
-            file.write(b"nothing of this was there before")
+    @in_a_folder_or_at_an_address
+    def test_a_chunk_that_is_missing_or_damaged_is_named(self, address, labelled):
+        place = address.format(labelled.path)
+        if place != labelled.path:
+            sb.Pool.write(place, pieces(), chunk=64)
+        files, root = fsspec.core.url_to_fs(place)
+        key = f"{root}/numbers/c/4/0"
+        files.pipe(key, b"nothing of this was there before" + files.cat(key)[32:])
         with pytest.raises(sb.StoreDamaged, match=r"'numbers' of candidates 256 to 299 cannot be read \(.*checksum"):
-            sb.Pool(labelled.path).rows(256, 300)
-        os.remove(path)
+            sb.Pool(place).rows(256, 300)
+        files.rm(key)
         with pytest.raises(
             sb.StoreDamaged, match=r"'numbers' of candidates 256 to 299 are missing: there is no numbers/c"
         ):
-            sb.Pool(labelled.path).rows(200, 300)
-        policy = sb.GPEI(sb.Pool(labelled.path), sb.OnDimensions(sb.Tanimoto(), [0, 1]), noise=0.1)
+            sb.Pool(place).rows(200, 300)
+        policy = sb.GPEI(sb.Pool(place), sb.OnDimensions(sb.Tanimoto(), [0, 1]), noise=0.1)
         with pytest.raises(sb.StoreDamaged, match="256 to 299"):
             policy.ask()
         assert policy.pending == []
+
+    @pytest.mark.parametrize("name", ["bits", "numbers", "labels"])
+    def test_an_array_that_is_missing_is_named(self, name, labelled):
+        shutil.rmtree(os.path.join(labelled.path, name))
+        with pytest.raises(sb.StoreDamaged, match=f"labelled.zarr: there is no array '{name}'"):
+            sb.Pool(labelled.path)
 
     def test_labels_that_are_missing_are_named(self, labelled):
         """Nothing was asked for, and no label was empty."""
