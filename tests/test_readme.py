@@ -16,5 +16,6 @@ def test_readme(capsys, tmp_path, monkeypatch):
     assert printed.startswith("TuningResult: smaller is better; 30 evaluations")
     assert "influence" in printed
     assert namespace["found"].value < 1.0
+    assert namespace["screened"].value > -0.01
     stored = namespace["run"].dataset()
     assert stored.sizes["round"] == 10_000
