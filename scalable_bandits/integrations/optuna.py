@@ -441,11 +441,14 @@ class Adviser:
         self._number_points([point for _, point in sorted(known, key=lambda pair: pair[0].number)])
         for failed, group in itertools.groupby(ended, key=lambda pair: pair[0].values is None):
             outcomes, points = zip(*group, strict=True)
+            asked = np.array([optuna_study.was_chosen(outcome.trial) for outcome in outcomes])
             if not failed and (self._constraints or len(self._objectives) > 1):
-                self.policy.tell(np.array(points), [self._outputs(outcome) for outcome in outcomes])
+                assert self.policy.outputs is not None
+                told = self.policy.outputs.split([self._outputs(outcome) for outcome in outcomes], "y")
+                self.policy._tell(asked, np.array(points), told[0], None, told[1])
             elif not failed:
                 values = np.array([outcome.values[0] for outcome in outcomes])
-                self.policy.tell(np.array(points), self._sign * values)
+                self.policy._tell(asked, np.array(points), self._sign * values, None)
             for point in points if failed else ():
                 self.policy.tell_failure(point[None])
         self._told = len(history.outcomes)

@@ -242,6 +242,11 @@ def _enqueued(trial: FrozenTrial, distributions: Mapping[str, BaseDistribution])
     return {name: internal for name, internal in found.items() if internal is not None}
 
 
+def was_chosen(trial: FrozenTrial) -> bool:
+    """Return whether a policy chose values for a trial."""
+    return any(key.startswith(PROPOSED) for key in trial.system_attrs)
+
+
 def attributes_of(internal: Mapping[str, float], before: int = 0) -> dict[str, dict[str, float]]:
     """Return the system attributes, each short enough for a database, that hold values chosen for a trial.
 
@@ -266,7 +271,7 @@ def attributes_of(internal: Mapping[str, float], before: int = 0) -> dict[str, d
 
 def has_no_values(trial: FrozenTrial) -> bool:
     """Return whether nothing is known yet of what a running trial will evaluate."""
-    known = trial.params or any(key == "fixed_params" or key.startswith(PROPOSED) for key in trial.system_attrs)
+    known = trial.params or "fixed_params" in trial.system_attrs or was_chosen(trial)
     return not trial.state.is_finished() and not known
 
 

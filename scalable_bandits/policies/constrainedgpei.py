@@ -4,7 +4,7 @@ Sources: Schonlau, Welch & Jones 1998; Gardner, Kusner, Xu, Weinberger & Cunning
 Adams 2014 (section 3).
 
     for t = 1, 2, ...:
-        m_t = largest value at a point that is feasible more likely than not                   (1)
+        m_t = largest value, pending ones assumed, where feasible more likely than not         (1)
         play x_t = argmax of E[max(f(x) - m_t, 0)] prod_j P[g_j(x) keeps its limit]            (2)
             without such a point: argmax of prod_j P[g_j(x) keeps its limit]                   (3)
         observe f and g_1, ..., g_J at x_t, each with a model of its own                       (4)
@@ -135,11 +135,16 @@ class ConstrainedGPEI(GPEI):
     def _improvement(self, allowed: Mask | None) -> ObjectiveIndex | None:
         found = self._measured()
         values = found.averages if self.incumbent == "observation" else found.values
-        likely = values[found.chances >= LIKELY]
-        if not len(likely):
+        best = values[found.chances >= LIKELY]
+        if len(found.numbers):
+            best = self.model.transform(best)
+            if pending := self._pending.asked:
+                points = self.domain.coordinates(pending)
+                likely = self._limited.chances(points).prod(axis=0) >= LIKELY
+                best = np.append(best, self.model.believed(points[likely])[0])
+        if not len(best):
             return None  # (3)
-        best = float(self.model.transform(np.array([likely.max()]))[0])  # (1)
-        return ExpectedImprovement(best, self.xi)  # (2)
+        return ExpectedImprovement(float(best.max()), self.xi)  # (1), (2)
 
     def _next_query(self, allowed: Mask | None, draws: Draws | None = None) -> Query:
         found = self._measured()

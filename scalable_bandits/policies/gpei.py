@@ -18,6 +18,7 @@ is learned and an evaluation has failed, the index is that times the probability
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import attrs
@@ -59,8 +60,8 @@ class GPEI(GaussianProcessPolicy):
     incumbent
         Value to be improved. "mean": largest posterior mean at a point queried or pending, which the noise does not
         bias. "observation": largest y observed, the definition of the sources for functions without noise. If not
-        given, "mean", or without a kernel "observation". With pending="sample", values drawn at pending points count
-        as observed in both.
+        given, "mean", or without a kernel "observation". What is assumed at pending points counts as observed in both:
+        their posterior means, or with pending="sample" the values drawn.
 
     Other parameters are those of `GaussianProcessPolicy` and `Policy`.
 
@@ -155,7 +156,9 @@ class GPEI(GaussianProcessPolicy):
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         self._limited.succeed(candidate)
         asked, self._asked = self._asked, True
-        if self._region is None or not (asked or y > self._largest):  # of points only told, new best ones matter to it
+        if self._region is None or not (asked or y > self._largest or self.model.queried[candidate]):
+            if self._region is not None:
+                self._region.pass_told()
             super().learn(candidate, y, noise_variance)
         else:
             model, (x, ys) = self.model, self._history()
@@ -209,16 +212,26 @@ class GPEI(GaussianProcessPolicy):
         draws = self._pending_draws() if self.pending_values == "sample" else None
         if self.incumbent == "observation":
             told = self.model.transform(np.array([self._largest])).tolist() if np.isfinite(self._largest) else []
+            if told and draws is None and self._pending.asked:
+                told.append(self._best_mean(self._mask_of(self._pending.asked)))
             if values := [*told, *([] if draws is None else draws.values.tolist())]:
                 return max(values)
         queried = self.model.queried
         if self._pending.numbers:
-            queried = queried.copy()
-            queried[self._pending.numbers] = True
+            queried = queried | self._mask_of(self._pending.numbers)
         some = queried if queried.any() else allowed
         if some is None and self.space.scanned and (constant := self.model.constant_mean) is not None:
             return constant  # without a pass
+        return self._best_mean(some, draws)
+
+    def _best_mean(self, some: Mask | None, draws: Draws | None = None) -> float:
+        """Return the largest posterior mean over a mask (n,), or over all candidates for None."""
         return self.model.argmax(MEAN, Query(self._salt, (self.seed, self.round), some, draws=draws))[1]
+
+    def _mask_of(self, numbers: Sequence[int]) -> Mask:
+        mask = np.zeros_like(self.model.queried)
+        mask[numbers] = True
+        return mask
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)

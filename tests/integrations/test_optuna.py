@@ -233,6 +233,24 @@ def test_trials_of_an_earlier_study():
     assert [x for x, _ in told(study)] == [3.0, 2.0, 1.0]
 
 
+def test_trials_that_the_policy_chose_were_asked_for():
+    """Its search around the best point knows its own steps by that; the first trial was drawn, one was enqueued."""
+
+    known = []
+
+    class Noting(sb.GPEI):
+        def learn(self, candidate, y, noise_variance):
+            known.append(self._asked)
+            super().learn(candidate, y, noise_variance)
+
+    study = optuna.create_study(sampler=BanditSampler(policy=Noting, seed=0))
+    study.optimize(lambda trial: trial.suggest_float("x", 0, 10), n_trials=3)
+    study.enqueue_trial({"x": 5.0})
+    study.optimize(lambda trial: trial.suggest_float("x", 0, 10), n_trials=2)
+    study.sampler.current_policy(study)
+    assert known == [False, True, True, False, True]
+
+
 def test_ctrl_c_while_a_policy_is_told():
     """It is told of each trial once, all the same."""
 

@@ -61,9 +61,10 @@ class Spy(sb.GPEHVI):
         super().__attrs_post_init__()
         self.told, self.failed = [], []
 
-    def tell(self, x, y, *rest):
-        self.told += zip(np.ravel(x).tolist(), y, strict=True)
-        super().tell(x, y, *rest)
+    def learn(self, candidate, y, noise_variance):
+        values = {"values_0": 0.0 - y if self.minimize else y, "values_1": float(self._beside[0])}
+        self.told.append((float(self.domain.value(candidate)["x"]), values))
+        super().learn(candidate, y, noise_variance)
 
     def tell_failure(self, x, error=""):
         self.failed.append(float(np.ravel(x).item()))

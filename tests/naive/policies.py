@@ -117,8 +117,10 @@ class Bandit:
         if len(pending) and key is not None:
             self.posterior, values = with_draws(gp, pending, regularization, *key)
             ys += values
-        self.largest_y = max(ys, default=None)
         self.mean, variance = self.posterior.mean_variance()
+        if key is None:
+            ys += [self.mean[number] for number in pending]
+        self.largest_y = max(ys, default=None)
         self.std = np.sqrt(np.maximum(variance, 0.0))
 
     @property

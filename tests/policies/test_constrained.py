@@ -337,6 +337,16 @@ def test_several_at_once_in_any_order():
     assert not policy.pending
 
 
+def test_points_of_a_batch_improve_upon_each_other():
+    """Where a pending point is expected to be better than the best one, its variance alone would draw others to it."""
+    policy = sb.ConstrainedGPEI(sb.Box([[0, 1]] * 2), minimize=True, constraints={"sum": sb.AtLeast(0.5)})
+    for x in np.random.default_rng(0).random((30, 2)):
+        policy.tell(x, {"loss": ((x - 0.4) ** 2).sum(), "sum": x.sum()})
+    batch = policy.ask(5)
+    apart = np.abs(batch[:, None] - batch).max(axis=2)[np.triu_indices(5, 1)]
+    assert apart.min() > 1e-6
+
+
 @pytest.mark.parametrize(
     ("told", "text"),
     [

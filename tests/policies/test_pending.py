@@ -166,6 +166,23 @@ def test_choices_number_for_number(name):
     assert len(played) > 30
 
 
+def test_means_at_pending_points_are_improved_upon():
+    """With little noise, the mean between two points that were observed is better than what was observed there."""
+    arms, told = np.linspace(0.0, 1.0, 31)[:, None], [0, 8, 20, 30]
+    covariance = np.exp(-0.5 * (arms - arms.T) ** 2 / 0.3**2)
+    policy = sb.GPEI(sb.Arms(31), sb.Covariance(covariance), noise=1e-2, regularization=1e-4, incumbent="observation")
+    gp = GP(None, arms, gram=covariance)
+    for arm in told:
+        policy.tell(arm, -((arms[arm, 0] - 0.45) ** 2))
+        gp.observe(arm, -((arms[arm, 0] - 0.45) ** 2), 1e-4)
+    pending = []
+    for _ in range(5):
+        known = naive.Bandit(gp, pending, 1e-4, range(31))
+        index = naive.expected_improvement(known.mean, known.std, known.largest_y)
+        assert policy.ask() == int(np.argmax(index))
+        pending.append(int(np.argmax(index)))
+
+
 def kept_in_flight(policy, count, rounds):
     """Points asked for with so many in flight: the oldest is told, another one asked for."""
     asked = [] if policy.pending else [policy.ask() for _ in range(count)]

@@ -173,7 +173,7 @@ EVENTS = st.tuples(
 def test_turns(events, exact, pause, random):
     """Radius, turns, searches elsewhere, and what the model of the whole space gets, after steps and other points."""
     region, oracle = TrustRegion(np.array([[0.0, 1.0]]), 0), naive.Turns(exact, pause)
-    region.exact, region._pause = exact, pause
+    region.exact, region._pause, told = exact, pause, 0
     x, y = [[random.random()] for _ in range(10)], [random.random() for _ in range(10)]
     for inside, share, gain, promises, asked in events:
         best = oracle.centre(y)
@@ -193,12 +193,13 @@ def test_turns(events, exact, pause, random):
                 oracle.elsewhere(distance, promises, x, y)
             expected = {best, position}
         assert set(found) == expected
+        told = 0 if asked or y[-1] > max(y[:-1]) else told + 1
         state = (region.radius, region._pause, region._wait, region._streak, region.exact)
         assert state == (oracle.radius, oracle.pause, oracle.wait, oracle.streak, oracle.exact)
         assert region._searches._used == oracle.searches
         assert region._searches._other == (-1 if oracle.other is None else oracle.other)
         propose = region.propose(np.array(x), np.array(y), np.empty((0, 1)), np.empty((0, 1)))
-        assert (propose is not None) == (promises and not oracle.wait)
+        assert (propose is not None) == (promises and not oracle.wait and told % 2 == 0)
 
 
 def test_a_region_whose_point_has_failed_becomes_smaller():
@@ -242,6 +243,21 @@ def test_one_step_at_a_time():
     policy.tell(second, sphere(2)(second))
     asked = [policy.ask() for _ in range(3)]
     assert not any(np.array_equal(first, x) for x in asked)
+
+
+def test_a_policy_that_is_made_anew_for_each_question_searches_the_region_and_the_whole_space():
+    """In turn, where points are no better than the best one; which is followed by a step."""
+    x = np.random.default_rng(0).random((26, 2))
+    order = np.argsort([sphere(2)(each) for each in x])
+    told, better = x[order[1:]], x[order[0]]
+    found = []
+    for count in range(20, 26):
+        policy = sb.GPEI(sb.Box([[0, 1]] * 2), minimize=True)
+        policy.tell(told[:count], [sphere(2)(each) for each in told[:count]])
+        found.append(policy._refinement() is not None)
+        policy.tell(better, sphere(2)(better))
+        assert policy._refinement() is not None
+    assert found in ([True, False] * 3, [False, True] * 3)
 
 
 def test_only_where_everything_is_learned_and_continuous():
@@ -419,9 +435,13 @@ def test_where_a_function_has_no_second_derivatives(d):
     assert values[-1] <= 4e-6
 
 
+@pytest.mark.parametrize("anew", [False, True])
 @pytest.mark.parametrize(("levels", "repeats"), [(0.0, 1), (1.0, 2), (2.0, 3)])
-def test_the_best_point_is_measured_again_to_see_whether_values_are_exact(levels, repeats, monkeypatch):
-    """Once, if no two other values were equal; where many are, until it agrees hardly by chance."""
+def test_the_best_point_is_measured_again_to_see_whether_values_are_exact(levels, repeats, anew, monkeypatch):
+    """Once, if no two other values were equal; where many are, until it agrees hardly by chance.
+
+    Also by a policy that is made anew each time, and told all values.
+    """
     monkeypatch.setattr(trust_region, "LATE", 60)
     policy = sb.GPEI(sb.Box([[0, 1]] * 2), minimize=True)
     x = np.random.default_rng(0).random((60, 2))
@@ -433,7 +453,12 @@ def test_the_best_point_is_measured_again_to_see_whether_values_are_exact(levels
     for _ in range(repeats):
         assert not policy._region.exact
         np.testing.assert_array_equal(policy.ask(), x[np.argmin(values)])
-        policy.tell(x[np.argmin(values)], min(values))
+        if anew:
+            policy = sb.GPEI(sb.Box([[0, 1]] * 2), minimize=True)
+            x, values = np.concatenate([x, x[[np.argmin(values)]]]), [*values, min(values)]
+            policy.tell(x, values)
+        else:
+            policy.tell(x[np.argmin(values)], min(values))
     assert policy._region.exact
     assert not (np.abs(policy.ask() - x) < 1e-9).all(axis=1).any()
 

@@ -22,7 +22,8 @@ Where values are exact and the region has converged, it begins again elsewhere.
 Distances are the largest ones along a coordinate, as shares of the space's sides. The radius is as at first when a
 point of the whole space is the best one and far away. What the region does follows from the observations, their order,
 and which of them were asked for: a point of the whole space that is in the region, where a gain is predicted, is a step
-as well; one that was only told is not a step, and does not count in turns.
+as well. One that was only told is not a step; of these, where the last is not the best, every second one gives the next
+point to the whole space, so that a policy that is made anew for each question, and told all that is known, uses both.
 
 Of steps shorter than a hundredth of the sides, the model of the whole space has only the points that were the best ones
 when the next step did not gain. Else it would see ever more points around one place, and search there too. Values are
@@ -231,7 +232,7 @@ class TrustRegion(Stateful):
     STATE: ClassVar[tuple[StateEntry, ...]] = (
         number("radius", float), number("exact", bool), number("_streak", int), number("_pause", int),
         number("_wait", int), number("_left", int), number("_series", int), number("_short", int),
-        number("_repeats", int),
+        number("_repeats", int), number("_told", int),
         member("_searches", name="searches"), member("_evolution", name="evolution"),
     )  # fmt: skip
 
@@ -244,6 +245,7 @@ class TrustRegion(Stateful):
         self._series = 1  # number of these, next time, for each of the points of the whole space
         self._short = 0  # number of short steps with a gain since a longer one, or since the last of these points
         self._repeats = 0  # measurements of the best point that agreed; `REPEATS` where that is known or told nothing
+        self._told = 0  # number of points that were only told, since the best one or the last one that was asked for
         self._searches = Searches(RADIUS)
         self._model: tuple[int, LocalModel] | None = None  # of so many observations
 
@@ -274,6 +276,8 @@ class TrustRegion(Stateful):
         held = self.holds(pending, best)
         if self._repeats_best(len(y)) and not held:
             return np.asarray(best)
+        if self._told % 2:
+            return None
         found = None if self._wait or held else self._offer(x, y)
         if found is None and self._evolves(pending):
             found = self._evolution.next(pending)
@@ -318,11 +322,12 @@ class TrustRegion(Stateful):
             Points (j, d) at which the function failed.
         """
         earlier = len(y) - 1
+        self._told = 0 if asked or y[-1] > y[:-1].max(initial=-math.inf) else self._told + 1
         if earlier < self.first:
             return [earlier]
         best = self._searches.centre(y[:earlier])
         distance = float(self._distances(x[-1:], x[best])[0])
-        if asked and distance < SAME and self._repeats_best(earlier):
+        if distance < SAME and self._repeats_best(earlier):
             self._repeats = self._repeats + 1 if y[-1] == y[best] else REPEATS
             self.exact = bool(y[-1] == y[best]) and share_of_ties(y[:LATE], 1.0) ** self._repeats < BY_CHANCE
             return [earlier]
@@ -334,6 +339,10 @@ class TrustRegion(Stateful):
                 return self._observe_step(x, y, predicted, distance)
         self._observe_elsewhere(x, y, asked, failed, distance)
         return [best, earlier]
+
+    def pass_told(self) -> None:
+        """Take note of a point that was only told, and is neither better than all others nor known."""
+        self._told += 1
 
     def _observe_step(self, x: Floats, y: Floats, predicted: float, distance: float) -> list[int]:
         """Adapt to the last observation, a step of which a gain was predicted, at a distance from the best point."""
