@@ -131,7 +131,7 @@ def study_progress(place: Any) -> tuple[int, int]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # `check` and the next `run` say what is damaged
         store = StudyResults(record, place)
-        return sum(not store.lacks(run, rounds) for run, rounds in runs.items()), len(runs)
+        return sum(store.has_rounds(run, rounds) for run, rounds in runs.items()), len(runs)
 
 
 def minimizes(run: StoredRun) -> bool:

@@ -178,16 +178,19 @@ class StudyResults:
         return run_place(self.place, self._names, run)
 
     def lacks(self, run: RUN, count: int) -> bool:
-        """Return whether a run has fewer rounds than `count` in its store, or no store, or no notes."""
-        if self.place is None or self.damage or np.isnan(self.arrays[SECONDS][run]):
-            return True
+        """Return whether a run has to be played, or read: it has no notes, or fewer rounds than `count`."""
+        noted = self.place is not None and not self.damage and not np.isnan(self.arrays[SECONDS][run])
+        return not (noted and self.has_rounds(run, count))
+
+    def has_rounds(self, run: RUN, count: int) -> bool:
+        """Return whether a run has a store with `count` rounds."""
         try:
             found = ObservationStore.open(self.place_of(run))
             if growth.KEEP in self.record and len(found):
-                return bool(found.read(len(found) - 1, names=[ROUND])[ROUND][0] < count)
-            return len(found) < count
+                return bool(found.read(len(found) - 1, names=[ROUND])[ROUND][0] >= count)
+            return len(found) >= count
         except (StoreError, OSError):
-            return True
+            return False
 
     def keep(self, run: RUN, summary: RunSummary) -> None:
         """Record the results of a run that its own store does not have; its series may be shorter than others'."""

@@ -14,6 +14,7 @@ from cases.studies import arms
 import scalable_bandits as sb
 from scalable_bandits import analysis
 from scalable_bandits.status import study_progress
+from scalable_bandits.studies.stored import FILE as NOTES
 from scalable_bandits.store import ObservationStore, SpecificationDiffers
 from scalable_bandits.studies import Problem, Replicate, Study
 from scalable_bandits.studies.files import text
@@ -260,6 +261,8 @@ def test_what_a_problem_lacks_is_not_played(stored: bool, tmp_path: Path) -> Non
     if place is not None:
         assert study_progress(place) == (4 * 2 * 2 + 6 * 2, 4 * 2 * 2 + 6 * 2)
         xarray.testing.assert_identical(Study.open(place).load(), result)
+        (Path(place) / NOTES).unlink()  # as of a study that was killed before its notes were written
+        assert study_progress(place) == (4 * 2 * 2 + 6 * 2, 4 * 2 * 2 + 6 * 2)
     with pytest.raises(ValueError, match=r"^policies.theory.most_candidates: got 0"):
         study(policies={**policies, "theory": {**FILE["policies"]["theory"], "most_candidates": 0}})
 
