@@ -14,10 +14,10 @@ from cases.studies import arms
 import scalable_bandits as sb
 from scalable_bandits import analysis
 from scalable_bandits.status import study_progress
-from scalable_bandits.studies.stored import FILE as NOTES
 from scalable_bandits.store import ObservationStore, SpecificationDiffers
 from scalable_bandits.studies import Problem, Replicate, Study
 from scalable_bandits.studies.files import text
+from scalable_bandits.studies.stored import FILE as NOTES
 from scalable_bandits.studies.stored import study_record
 
 KERNEL = {"type": "Matern", "lengthscale": {"axis": "lengthscale"}, "nu": 1.5}
