@@ -32,7 +32,6 @@ from scalable_bandits.runs.readable import (
 from scalable_bandits.runs.stopping import Measured as Measured
 from scalable_bandits.runs.summary import lines_of
 from scalable_bandits.spaces import Mask, Space
-from scalable_bandits.spaces.parameters import Choice, Parameter
 from scalable_bandits.specification import nearest
 from scalable_bandits.tickets import Ticket
 
@@ -635,18 +634,9 @@ def _rows(table: Any, space: Space, argument: str) -> tuple[list[dict[str, Any]]
     if not value:
         allowed = f"one column besides the parameters, or one named {' or '.join(map(repr, VALUE_NAMES))}"
         checks.refuse(argument, f"a table with other columns {others}", allowed)
-    kinds: Sequence[Parameter] = space.kinds  # type: ignore[attr-defined]
     y = np.asarray(table[value[0]])
     measured = [each == each for each in y.tolist()]  # an evaluation that failed has NaN
     if not any(measured):
         checks.refuse(argument, "a table without a value", "one with at least one evaluation that did not fail")
-    rows = zip(*(_values(table[name], kind) for name, kind in zip(names, kinds, strict=True)), strict=True)
+    rows = zip(*(np.asarray(table[name]).tolist() for name in names), strict=True)
     return [dict(zip(names, row, strict=True)) for row in itertools.compress(rows, measured)], y[measured]
-
-
-def _values(column: Any, kind: Parameter) -> list[Any]:
-    """Return a column as values of a parameter: None, if that is one, is NaN in a table that was read from a file."""
-    values = np.asarray(column).tolist()
-    if isinstance(kind, Choice) and None in kind.values:
-        return [None if value != value else value for value in values]
-    return values

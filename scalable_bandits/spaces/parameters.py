@@ -411,9 +411,12 @@ class Choice(Parameter):
         return f"one of {', '.join(shown)}{', ...' if len(self.values) > len(shown) else ''}"
 
     def number(self, name: str, value: Any) -> float:
-        """Return the position of a value; ValueError, with the parameter's name, if the value is not allowed."""
+        """Return the position of a value; ValueError, with the parameter's name, if the value is not allowed.
+
+        NaN, which tables have in the place of None, is None.
+        """
         try:
-            position = self._positions.get(_key(value))
+            position = self._positions.get(_key(None if is_nothing(value) else value))
         except TypeError:  # it cannot be hashed
             position = None
         if position is None:

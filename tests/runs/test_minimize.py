@@ -668,6 +668,9 @@ class TestWarmStart:
         assert found.earlier == len(first.x)
         assert found.x[:-1] == first.x
         assert found.y[:-1].tolist() == first.y.tolist()
+        policy, rows = sb.GPEI(space, minimize=True), table.dropna(subset="value")
+        policy.tell(rows[list(space.names)].to_dict("records"), rows["value"])
+        assert space.arguments(policy.observations.x) == first.x
 
     def test_counts_as_the_best(self) -> None:
         seen: list[sb.RunView] = []

@@ -414,7 +414,8 @@ def test_settings_that_are_refused(change, message):
     usual = {"rate": 0.01, "depth": 3, "width": 8, "batch": 16, "features": None, "bootstrap": False, "fixed": "only"}
     setting = {**usual, "booster": "linear"}
     SPACE.check(setting)
-    SPACE.check({**setting, "eta": None, "drop": np.nan})
+    same = SPACE.check([setting, {**setting, "features": np.nan, "eta": None, "drop": np.nan}])  # as tables have them
+    assert same[0].tolist() == same[1].tolist()
     with pytest.raises(ValueError, match=message):
         SPACE.check({**setting, **change})
     del setting["depth"]
