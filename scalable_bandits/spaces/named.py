@@ -223,8 +223,10 @@ class NamedSpace(Space):
                 bounds[k] = NO_POSITION, kind.last
         return Coordinates(parameters, len(values), alike, ordered, continuous, checks.frozen(bounds))
 
-    def encode(self, points: Floats) -> Floats:
-        """Return the coordinates (k, D) of points (k, p)."""
+    def encode(self, points: Floats | Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Floats:
+        """Return the coordinates (k, D) of points (k, p), or of one setting or a list of k."""
+        if not isinstance(points, np.ndarray):
+            points = self.parse(points)[0]
         table, exist = self.coordinates, self.active(points)
         found = np.empty((len(points), len(table.parameters)))
         found[:, table.values :] = exist.take(table.parameters[table.values :], axis=1)

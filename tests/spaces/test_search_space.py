@@ -52,6 +52,8 @@ def test_the_three_forms_of_a_setting():
     coordinates = space.encode(point)
     np.testing.assert_allclose(coordinates, [[2 / 3, 2.0, 0.5, 0.0]])
     np.testing.assert_allclose(space.decode(coordinates), point)
+    for settings in (setting, [setting]):
+        np.testing.assert_array_equal(space.encode(settings), coordinates)
 
 
 @given(SEEDS)
