@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.kernels import Kernel
+from scalable_bandits.kernels import Kernel, Tanimoto
 from scalable_bandits.spaces import Pool, Space
 from scalable_bandits.spaces.named import NamedSpace
 
@@ -33,10 +33,12 @@ class Beliefs(NamedTuple):
     noise: float  # standard deviation of a measurement's noise in the posterior, in units of y
     mean: float  # prior mean, in units of y; NaN if it is not constant
     search: str  # where the largest index is looked for
+    fingerprint: str = ""  # which coordinates are the fingerprint of a pool's candidates; empty without one
 
     def __str__(self) -> str:
         facts = f"mean {self.mean:.4g}, deviation of f {self.output_scale:.3g}, noise {self.noise:.3g}"
-        return "\n".join([*map(str, self.parameters), facts, f"largest index: {self.search}"])
+        fingerprint = [self.fingerprint] if self.fingerprint else []
+        return "\n".join([*map(str, self.parameters), *fingerprint, facts, f"largest index: {self.search}"])
 
 
 def beliefs_of(model: Any) -> Beliefs:
@@ -53,7 +55,20 @@ def beliefs_of(model: Any) -> Beliefs:
         noise**0.5 * unit,
         model.prior.direction * mean,
         model.search.describe(model.domain),
+        _fingerprint(space, model.kernel),
     )
+
+
+def _fingerprint(space: Space, kernel: Kernel) -> str:
+    """Return which coordinates are words of a fingerprint, and whether `Tanimoto` compares them; empty without any."""
+    if not isinstance(space, Pool) or not space.words:
+        return ""
+    which = "x0: the" if space.words == 1 else f"x0 to x{space.words - 1}: the"
+    return f"{which} fingerprint{' (Tanimoto)' if _has_tanimoto(kernel) else ''}"
+
+
+def _has_tanimoto(kernel: Kernel) -> bool:
+    return isinstance(kernel, Tanimoto) or any(map(_has_tanimoto, kernel.parts))
 
 
 def influences(space: Space, kernel: Kernel, base: Floats) -> tuple[Influence, ...]:
@@ -92,9 +107,8 @@ def _influence(space: Space, k: int, length: float, correlation: float) -> Influ
     """Return the influence of one coordinate, given its lengthscale in units of the coordinate."""
     influence = math.sqrt(max(1.0 - correlation, 0.0))
     if not isinstance(space, NamedSpace):
-        contexts = space.names[1:] if isinstance(space, Pool) else ()
-        place = k - space.model_dimension + len(contexts)  # contexts are the last coordinates
-        return Influence(contexts[place] if place >= 0 else f"x{k}", length, f"{length:.3g}", influence)
+        name = space.coordinate_names[k] if isinstance(space, Pool) else f"x{k}"
+        return Influence(name, length, f"{length:.3g}", influence)
     place = space.coordinates.parameters[k]
     name, kind = space.names[place], space.kinds[place]
     if k >= space.coordinates.values:

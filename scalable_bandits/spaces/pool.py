@@ -281,6 +281,12 @@ class Pool(Space):
         return (CANDIDATE, *(name for name, _ in self._contexts))
 
     @property
+    def coordinate_names(self) -> tuple[str, ...]:
+        """Names (D + c,) of the coordinates that a model sees: x0, x1, ... are the words of a fingerprint."""
+        words, numbers = (f"x{k}" for k in range(self.words)), (f"number {k}" for k in range(self.shape.numbers))
+        return (*words, *numbers, *self.names[1:])
+
+    @property
     def dimension(self) -> int:
         return 1 + len(self._contexts)
 

@@ -424,10 +424,22 @@ def test_the_page_of_a_run_has_its_names(path, tmp_path):
         assert part in text
 
 
-def test_the_model_names_its_contexts(path):
-    policy = made("GPEI", heat_of(path), sb.RBF([0.4, 0.4, 0.1]))
-    first, *others = [each.name for each in policy.model.describe().parameters]
-    assert (first, set(others)) == ("heat", {"x0", "x1"})
+@pytest.mark.parametrize(
+    ("kernel", "line"),
+    [(None, ""), (sb.Tanimoto(), "x0 to x1: the fingerprint (Tanimoto)"), (sb.MinMax(), "x0 to x1: the fingerprint")],
+)
+def test_the_model_names_what_it_sees(kernel, line, path, tmp_path):
+    """The words of a fingerprint, the numbers, which are counted from the first of them on, and the contexts."""
+    words, numbers = 2 * (kernel is not None), sb.RBF([0.4, 0.4, 0.1])
+    if words:
+        rows = {"bits": np.ones((len(X), 7), np.uint8), "numbers": X}
+        path = sb.Pool.write(tmp_path / "pool", [rows], progress=False).path
+        numbers = sb.OnDimensions(kernel, range(words)) * sb.OnDimensions(numbers, range(words, words + 3))
+    beliefs = made("GPEI", heat_of(path), numbers).model.describe()
+    first, *others = [each.name for each in beliefs.parameters]
+    assert (first, set(others)) == ("heat", {"number 0", "number 1"})
+    assert beliefs.fingerprint == line
+    assert str(beliefs).splitlines()[3:-2] == [line] * bool(line)
 
 
 @pytest.mark.parametrize("labelled", [False, True])
