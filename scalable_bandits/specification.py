@@ -210,6 +210,22 @@ def differences(stored: Any, given: Any, name: str = "") -> list[str]:
     return [] if same else [f"{name}: stored {_shown(stored)}, given {_shown(given)}"]
 
 
+def at_places(stored: Any, given: Any) -> Any:
+    """Return a stored description with the places (`Specification.places`) of a given one without `differences`.
+
+    Parameters
+    ----------
+    stored, given
+        Descriptions, as `specify` returns them.
+    """
+    if isinstance(stored, Mapping) and isinstance(given, Mapping):
+        places = getattr(REGISTRY.get(str(given.get("type"))), "places", ())
+        return {k: given.get(k, v) if k in places else at_places(v, given.get(k)) for k, v in stored.items()}
+    if isinstance(stored, list) and isinstance(given, list):
+        return [at_places(*pair) for pair in zip(stored, given, strict=True)]
+    return stored
+
+
 def _of_mappings(stored: Mapping[str, Any], given: Mapping[str, Any], name: str, by_name: bool = False) -> list[str]:
     """Return the lines of two described objects, or of two dicts `by_name`, of which no key means anything."""
     inside, missing, lines = f"{name}." if name else "", object(), []

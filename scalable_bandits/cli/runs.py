@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager
 from pathlib import Path
@@ -150,8 +151,6 @@ def resume_run(
     json: options.JSON = False,
 ) -> None:
     """Continue an interrupted run or study, with the same numbers as without the interruption."""
-    import warnings
-
     from scalable_bandits.runs.result import TuningResult
     from scalable_bandits.runs.resuming import resume
     from scalable_bandits.status import recover as recover_runs
@@ -286,11 +285,14 @@ def export_run(
     """Write the evaluations of a run, or the rounds of a simulation or a study, for other tools. Changes no store."""
     from scalable_bandits.integrations.export import export
 
-    with refusals():
+    with refusals(), warnings.catch_warnings(record=True) as notes:
+        warnings.simplefilter("always", UserWarning)
         try:
             count = export(path, to, name=name, overwrite=overwrite)
         except ImportError as error:
             raise ValueError(str(error)) from None
+    for note in notes:
+        say("note", note.message, "yellow")
     console.print(f"Saved: {to}, {counted(count, 'row')}", soft_wrap=True)
 
 

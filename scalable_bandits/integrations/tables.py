@@ -14,7 +14,7 @@ from scalable_bandits import checks
 from scalable_bandits.runs.limits import keeps, others_of, outputs_of
 from scalable_bandits.runs.readable import by_name, setting_of
 from scalable_bandits.runs.result import beside, parameter_columns
-from scalable_bandits.runs.resuming import known_space, labelled_space
+from scalable_bandits.runs.resuming import labelled_space, tabulated_space
 from scalable_bandits.runs.thinning import ROUND, keeps_some
 from scalable_bandits.spaces.parameters import is_nothing
 from scalable_bandits.store import ObservationStore, StoredRun
@@ -45,7 +45,7 @@ def evaluations(run: StoredRun) -> pandas.DataFrame:
     """
     import pandas
 
-    space, outputs = labelled_space(run), outputs_of(run)
+    space, outputs = tabulated_space(run) or labelled_space(run), outputs_of(run)
     order = sorted(run.tickets.values(), key=lambda each: (each.ended is None, each.ended or 0, each.number))
     names = [axis.name for axis in space.axes]
     settings = [setting_of(space, ticket) for ticket in order]
@@ -76,12 +76,12 @@ def rounds(run: StoredRun, points: bool = True) -> Iterator[pandas.DataFrame]:
     run
         Run, open for reading.
     points
-        Whether there are columns of x: coordinates, of a named space the parameters, of a pool with labels or contexts
-        these; arms are their "candidate".
+        Whether there are columns of x: coordinates, of a named space the parameters, of a pool "candidate" (the label
+        or, without labels, the number) and the contexts; arms are their "candidate".
     """
     import pandas
 
-    known, count, others = known_space(run) if points else None, len(run), others_of(run)
+    known, count, others = tabulated_space(run) if points else None, len(run), others_of(run)
     fields = [field.name for field in run.fields if field.name not in (ROUND, "x")]
     x = next((field for field in run.fields if field.name == "x" and field.shape), None) if points else None
     for first in range(0, max(count, 1), BLOCK):

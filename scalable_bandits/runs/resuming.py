@@ -31,8 +31,10 @@ from scalable_bandits.runs.result import TuningResult
 from scalable_bandits.runs.screen import screen
 from scalable_bandits.runs.simulate import simulate
 from scalable_bandits.runs.trajectory import Trajectory
-from scalable_bandits.spaces import Pool, Space
+from scalable_bandits.spaces import Integer, Pool, Real, SearchSpace, Space
 from scalable_bandits.spaces.named import NamedSpace
+from scalable_bandits.spaces.parameters import LARGEST
+from scalable_bandits.spaces.pool import CANDIDATE
 from scalable_bandits.specification import allow, imported, names_in
 from scalable_bandits.store import ObservationStore, StoredRun, StoreError
 
@@ -96,6 +98,27 @@ def known_space(run: StoredRun) -> Space | None:
     except (ValueError, StoreError):
         return None
     return space if isinstance(space, Pool) and (space.shape.labelled or space.named) else None
+
+
+def tabulated_space(run: StoredRun) -> Space | None:
+    """Return the space of a run where tables have names for x: as `known_space` does, and of every pool.
+
+    Of a pool that cannot be opened, which a warning says, its space without labels: "candidate" is the number.
+
+    Parameters
+    ----------
+    run
+        Run, open for reading.
+    """
+    described = _space_of(run)
+    if described.get("type") != Pool.__name__:
+        return named_space(run)
+    try:
+        return labelled_space(run)
+    except (ValueError, StoreError, ImportError) as error:
+        checks.warn(f"the pool of the run cannot be opened: tables have numbers of candidates, not labels ({error})")
+        contexts = {name: Real(*bounds) for name, bounds in (described.get("contexts") or {}).items()}
+        return SearchSpace({CANDIDATE: Integer(0, LARGEST - 1), **contexts})
 
 
 def labelled_space(run: StoredRun) -> Space:

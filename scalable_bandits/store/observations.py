@@ -316,16 +316,20 @@ class ObservationStore(StoredRun):
                 put_count(self.location, rounds)
                 self._published = rounds
 
-    def plan(self, rounds: int | None, settings: Mapping[str, Any] | None = None) -> None:
-        """Change the planned number of rounds, and the settings if they are given."""
+    def plan(
+        self, rounds: int | None, settings: Mapping[str, Any] | None = None,
+        specification: Mapping[str, Any] | None = None,
+    ) -> None:  # fmt: skip
+        """Change the planned number of rounds and, if they are given, settings and places in the specification."""
         self._check_writable()
-        changed: dict[str, Any] = {"planned": rounds, **({} if settings is None else {"settings": dict(settings)})}
+        given = {"settings": settings, "specification": specification}
+        changed: dict[str, Any] = {"planned": rounds, **{k: dict(v) for k, v in given.items() if v is not None}}
         if all(self.attributes.get(name) == value for name, value in changed.items()):
             return
         attributes = as_json({**self.attributes, **changed})
         with store_errors(self.location.name, "writing its plan"):
             self._ledger.commit(Change(attributes))
-            self.attributes, self.planned = attributes, rounds
+            self.attributes, self.planned, self.specification = attributes, rounds, attributes["specification"]
         with suppress(OSError):  # a copy for other programs, which is made again
             self.location.put_document("", group_document(attributes))
 

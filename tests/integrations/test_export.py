@@ -160,6 +160,11 @@ def test_rounds_of_a_recording(tmp_path: Path) -> None:
     assert table["round_"].tolist() == [1, 2, 3, 4, 5]
     settings = [space.setting(point) for point in sb.ObservationStore.open(tmp_path / "run").read(names=["x"])["x"]]
     assert table[["round", "kind"]].to_dict("records") == settings
+    policy = sb.RandomSearch(sb.Pool.write(tmp_path / "pool", np.eye(3), progress=False))
+    with sb.record(policy, tmp_path / "of a pool"):
+        policy.tell([2, 1], [1.0, 2.0])
+    (table,) = tables.rounds(sb.ObservationStore.open(tmp_path / "of a pool"))
+    assert table["candidate"].tolist() == [2, 1]
 
 
 @pytest.mark.slow

@@ -1,11 +1,13 @@
 """Pools with contexts: choices beside a loop over all candidates in the context, and as of the points of a grid."""
 
 import json
+import os
 import pickle
 import types
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -458,6 +460,12 @@ def test_a_table_has_labels_and_contexts(labelled, tmp_path):
     assert table["heat"].tolist() == [0.2, 0.2, 0.2, 1.4, 1.4]
     assert table["y"].tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
     assert table["candidate_"].tolist() == [0, 1, 2, 3, 4]
+    os.rename(written.path, tmp_path / "elsewhere")
+    with pytest.warns(UserWarning, match="numbers of candidates, not labels"):
+        (other,) = rounds(sb.ObservationStore.open(tmp_path / "run.zarr"))
+    assert other["candidate"].tolist() == policy.observations.x[:, 0].tolist()
+    pd.testing.assert_frame_equal(other.drop(columns="candidate"), table.drop(columns="candidate"))
+    assert list(other) == list(table)
 
 
 def test_points_of_the_context_are_asked_for_again(path):

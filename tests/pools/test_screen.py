@@ -8,6 +8,7 @@ import sys
 import textwrap
 
 import numpy as np
+import pandas as pd
 import pytest
 from cases.command import command
 
@@ -133,6 +134,22 @@ def test_a_store_alone_continues_a_screening(pool, tmp_path):
     more = resume(tmp_path / "run.zarr", rounds=60, function=f"{__name__}:value")
     assert choices(more)[:30] == choices(found)
     assert choices(more) == choices(sb.screen(value, pool, 60, batch=15))
+
+
+def test_a_pool_that_was_moved(pool, tmp_path):
+    """A table has numbers until the run goes on with the pool at its new place, which its store then knows."""
+    run, table, moved = tmp_path / "run.zarr", tmp_path / "table.csv", tmp_path / "moved.zarr"
+    measured = choices(sb.screen(value, pool, 30, batch=15, store=run))
+    os.rename(pool.path, moved)
+    done = command("export", run, "--to", table)
+    assert done.exit_code == 0
+    assert "note: the pool of the run cannot be opened" in " ".join(done.stderr.split())
+    assert pd.read_csv(table)["candidate"].tolist() == [LABELS.index(label) for label in measured]
+    sb.screen(value, sb.Pool(moved), 30, batch=15, store=run)
+    again = resume(run, rounds=45, function=f"{__name__}:value")
+    assert choices(again)[:30] == measured
+    done = command("export", run, "--to", table, "--overwrite")
+    assert (done.stderr, pd.read_csv(table)["candidate"].tolist()) == ("", choices(again))
 
 
 def test_what_does_not_fit_is_refused(pool, tmp_path):
