@@ -46,7 +46,7 @@ def check_fresh(policy: Policy) -> None:
     pending = len(policy.pending_points)
     if policy.rounds or pending or policy.failures:
         given = f"one that was told {policy.rounds} rounds and has {pending} pending"
-        checks.refuse("policy", given, "a fresh one, neither asked nor told")
+        checks.refuse("policy", given, "a fresh one, neither asked nor told; earlier values are for warm_start=")
     check_unrecorded(policy)
 
 

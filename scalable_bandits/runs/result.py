@@ -620,10 +620,10 @@ def _columns(table: Any) -> list[str] | None:
     return None
 
 
-def _rows(table: Any, space: Space, argument: str) -> tuple[list[dict[str, Any]], Any]:
-    """Return the settings in a table's rows that have a value, and the values."""
+def _rows(table: Any, space: Space, argument: str) -> tuple[list[Any], Any]:
+    """Return the settings, or a pool's candidates, in a table's rows that have a value, and the values."""
     columns = _columns(table) or []
-    if space.scanned or not space.named:
+    if not (space.scanned or space.named):
         checks.refuse(argument, f"a table with columns {columns}", "points and values: the space has no names")
     names: Sequence[str] = space.names  # type: ignore[attr-defined]
     for name in names:
@@ -639,4 +639,5 @@ def _rows(table: Any, space: Space, argument: str) -> tuple[list[dict[str, Any]]
     if not any(measured):
         checks.refuse(argument, "a table without a value", "one with at least one evaluation that did not fail")
     rows = zip(*(np.asarray(table[name]).tolist() for name in names), strict=True)
-    return [dict(zip(names, row, strict=True)) for row in itertools.compress(rows, measured)], y[measured]
+    kept = itertools.compress(rows, measured)
+    return [dict(zip(names, row, strict=True)) if space.named else row[0] for row in kept], y[measured]

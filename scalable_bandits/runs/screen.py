@@ -7,12 +7,13 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.policies import GPUCB, Policy
 from scalable_bandits.runs.evaluations import EvaluationPlan
 from scalable_bandits.runs.maximize import Tuning
-from scalable_bandits.runs.result import TuningResult
+from scalable_bandits.runs.result import TuningResult, earlier_observations
 from scalable_bandits.spaces import Pool
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ def screen(
     function: Callable[[Any], float], pool_or_policy: Any, budget: int, *, batch: int, minimize: bool = False,
     parallel: int | None = None, on: Any = None, retries: int = 0, seconds: float | None = None,
     timeout: float | None = None, store: Any = None, durability: Durability = "round", progress: bool | None = None,
-    callbacks: Any = (), stop: Any = (), context: Mapping[str, float] | None = None, seed: int = 0,
+    callbacks: Any = (), stop: Any = (), warm_start: Any = None, context: Mapping[str, float] | None = None,
+    seed: int = 0,
 ) -> TuningResult:  # fmt: skip
     """Find the best candidates of a pool: measure `budget` of them, a batch at a time.
 
@@ -45,16 +47,20 @@ def screen(
     batch
         Number of candidates that are chosen at once.
     minimize
-        Whether smaller values are better.
+        Whether the smallest value is looked for.
     parallel
         Number of evaluations at the same time. If not given, one, or with `on` the number of slots of its workers.
     on
         Executor of the evaluations and, with the default policy, of the chunks of the pool: None (this process; with
         `parallel` its threads for the evaluations), "threads:4", "local:4" (worker processes), the address of a Dask
         scheduler, a `distributed.Client`, or a recipe file (``cluster/``).
-    retries, seconds, timeout, store, durability, progress, callbacks, stop, context
-        Arguments of `minimize`; a pool with contexts needs one. Callbacks and rules are called when a batch has ended,
-        for each of its evaluations.
+    retries, seconds, timeout, store, durability, progress, callbacks, stop
+        Arguments of `minimize`. Callbacks and rules are called when a batch has ended, for each of its evaluations.
+    warm_start
+        Earlier measurements, beside the budget: a pair of candidates and values, a table (structured array or
+        DataFrame) with a column "candidate", one for each context and one of values, or an earlier result.
+    context
+        Values of the contexts by name, which a pool with contexts needs, as in `minimize`.
     seed
         Seed of the default policy.
 
@@ -94,13 +100,18 @@ def screen(
             stack.enter_context(policy)  # a cluster that is started for the run ends with it
         if not policy.space.scanned:
             checks.refuse("pool_or_policy", pool_or_policy, "a policy on a pool; minimize and maximize play others")
-        if plan.budget > (size := policy.space.size or 0) and not policy._may_repeat:
-            checks.refuse(
-                "budget", plan.budget, f"at most {size}, the number of candidates, each of which is measured once"
-            )
+        earlier = None if warm_start is None else earlier_observations(warm_start, policy.space)
+        taken = np.empty((0, policy.space.dimension)) if earlier is None else np.unique(earlier.points, axis=0)
+        taken = taken if context is None else taken[policy.in_context(taken, context)]
+        left = (policy.space.size or 0) - len(taken)
+        if plan.budget > left and not policy._may_repeat and (store is None or context is None):
+            # With a store the budget is that of all contexts, in each of which a candidate may be measured.
+            text = "the number of candidates without earlier measurements" if len(taken) else "the number of candidates"
+            checks.refuse("budget", plan.budget, f"at most {left}, {text}, each of which is measured once")
         shared = policy is not pool_or_policy and policy._executor.remote  # one client for chunks and evaluations
         executor = policy._executor.client if shared else on  # type: ignore[attr-defined]
         return Tuning(
             minimize=flag, function=function, policy=policy, plan=plan, on=executor, named_on=on, progress=progress,
-            callbacks=callbacks, stop=stop, context=context,
+            callbacks=callbacks, stop=stop, warm_start=None if earlier is None else (earlier.x, earlier.y),
+            context=context,
         ).play(store, durability)  # fmt: skip

@@ -586,6 +586,23 @@ def test_contexts_that_are_none_are_refused(contexts, text, path):
         sb.Pool(path, contexts=contexts)
 
 
+def test_a_screening_goes_on_from_a_table(path, tmp_path):
+    """Of other contexts, in which its candidates were measured; a run in a store has a budget for all its contexts."""
+    table = pd.DataFrame({"candidate": np.arange(len(X)), "heat": np.where(np.arange(len(X)) < 9, 0.2, 1.4), "y": 1.0})
+    pool, run = heat_of(path), tmp_path / "run.zarr"
+    budget = {"budget": len(X) - 8, "batch": 5, "progress": False}
+    with pytest.raises(ValueError, match=f"^budget: got {len(X) - 8}; allowed: at most {len(X) - 9}, the number"):
+        sb.screen(lambda x: 0.0, pool, warm_start=table, context={"heat": 0.2}, **budget)
+    policy = sb.RandomSearch(sb.Pool(path, contexts=pool.contexts, repeats=False))
+    found = sb.screen(lambda x: 0.0, policy, 6, batch=3, warm_start=table, context={"heat": 0.2}, store=run)
+    assert found.x[: len(X)] == table[["candidate", "heat"]].to_dict("records")
+    assert {x["heat"] for x in found.x[len(X) :]} == {0.2}
+    assert min(x["candidate"] for x in found.x[len(X) :]) >= 9
+    policy = sb.RandomSearch(policy.space)
+    more = sb.screen(lambda x: 0.0, policy, len(X) + 5, batch=len(X), context={"heat": 2.0}, store=run)
+    assert len(more.tickets) == len(X) + 5
+
+
 def test_what_has_no_context_ends_with_the_error_of_ask(path):
     with pytest.raises(ValueError, match=r"context: got .*; allowed: None on a pool without contexts="):
         made("GPEI", sb.Pool(path), sb.RBF(0.4)).ask(context={"heat": 0.0})

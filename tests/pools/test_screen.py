@@ -136,6 +136,31 @@ def test_a_store_alone_continues_a_screening(pool, tmp_path):
     assert choices(more) == choices(sb.screen(value, pool, 60, batch=15))
 
 
+@pytest.mark.parametrize("kind", ["pair", "numbers", "table", "file", "result"])
+@pytest.mark.sampled(3)
+def test_goes_on_from_earlier_measurements(kind, pool, tmp_path):
+    """Which are beside the budget, and in the store of the run, by which it is resumed."""
+    first, run = sb.screen(value, pool, 40, batch=20), tmp_path / "run.zarr"
+    assert first.failed
+    first.table().to_csv(tmp_path / "table.csv")
+    given = {
+        "pair": (first.x, first.y), "numbers": ([LABELS.index(label) for label in first.x], first.y),
+        "table": first.table(), "file": pd.read_csv(tmp_path / "table.csv"), "result": first,
+    }[kind]  # fmt: skip
+    found = sb.screen(value, pool, 15, batch=15, warm_start=given, store=run)
+    assert (found.earlier, len(found.tickets), found.x[: found.earlier]) == (len(first.x), 15, first.x)
+    policy = sb.GPUCB(sb.Pool(pool.path, repeats=False))
+    policy.tell(first.x, first.y)
+    assert set(choices(found)[found.earlier :]) == set(policy.ask(15))
+    for more in (
+        sb.screen(value, pool, 30, batch=15, warm_start=given, store=run),
+        resume(run, rounds=len(first.x) + 30, function=f"{__name__}:value"),
+    ):
+        assert choices(more) == choices(sb.screen(value, pool, 30, batch=15, warm_start=given))
+    with pytest.raises(ValueError, match=r"^warm_start: got .*; allowed: the"):
+        sb.screen(value, pool, 30, batch=15, warm_start=(first.x[1:], first.y[1:]), store=run)
+
+
 def test_a_pool_that_was_moved(pool, tmp_path):
     """A table has numbers until the run goes on with the pool at its new place, which its store then knows."""
     run, table, moved = tmp_path / "run.zarr", tmp_path / "table.csv", tmp_path / "moved.zarr"
@@ -157,6 +182,12 @@ def test_what_does_not_fit_is_refused(pool, tmp_path):
         ({"batch": 0}, "batch: got 0"), ({"batch": 1.5}, "batch: got 1.5"), ({"minimize": 1}, "minimize: got 1"),
         ({"batch": 5, "seed": -1}, "seed: got -1"),
         ({"budget": 301}, "budget: got 301; allowed: at most 300, the number of candidates"),
+        (
+            {"budget": 299, "warm_start": ([3, 4, 4], [1.0, 2.0, 2.1])},
+            "budget: got 299; allowed: at most 298, the number of candidates without earlier",
+        ),
+        ({"warm_start": ([300], [1.0])}, r"^warm_start: x: got 300\.0; allowed: the number of a candidate"),
+        ({"warm_start": pd.DataFrame({"label": LABELS[:1], "y": 1.0})}, "^warm_start: .*the column 'candidate'"),
     ):  # fmt: skip
         with pytest.raises((ValueError, TypeError), match=message):
             sb.screen(VALUES.__getitem__, pool, **{"budget": 10, "batch": 5, **argument})
