@@ -62,6 +62,7 @@ class Shape(NamedTuple):
     numbers: int  # numbers of a candidate; 0 for none
     chunk: int  # number of candidates that are read together
     labelled: bool
+    numeric_labels: bool  # whether some label is the text of a whole number, such as "1001"
     ranges: Floats | None  # (numbers, 2) smallest and largest of each; None if that is unknown
     identity: str  # text that differs between lists that differ
 
@@ -248,7 +249,8 @@ class Pool(Space):
         Notes
         -----
         Labels have at most 4,096 bytes, and should be distinct: a label that `tell` is given and `ask` never returned
-        is that of the first candidate who has it.
+        is that of the first candidate who has it. Where some label is a whole number, such as "1001", `tell` takes
+        labels alone, as texts.
         """
         stored = _stored[0]()
         stored.write(to_path(path), rows, packed=packed, label=label, chunk=chunk, total=total, progress=progress)
@@ -486,13 +488,13 @@ class Pool(Space):
         Raises
         ------
         ValueError
-            If a number is not that of a candidate, or no candidate has the label; if a dict has another name, or not
-            all of them, or a value of a context is out of its bounds.
+            If a number is not that of a candidate, or may be meant as a label, or no candidate has the label; if a
+            dict has another name, or not all of them, or a value of a context is out of its bounds.
         """
         if not self._contexts:
             return self._parsed(x)
         if isinstance(x, np.ndarray) and x.dtype == np.float64 and x.ndim == 2 and x.shape[1] == self.dimension:
-            numbers, _ = self._parsed(x[:, 0])
+            numbers, _ = self._parsed(x[:, :1])
             return np.hstack([numbers, self._within_bounds("x", x[:, 1:])]), False
         single = isinstance(x, Mapping)
         given: Any = [x] if single else x
@@ -507,8 +509,17 @@ class Pool(Space):
         """Return points (k, 1) of the number or the label of a candidate, or of several, and whether it is one."""
         single = isinstance(x, str) or np.ndim(x) == 0
         given: list[Any] = [x] if single else list(x)  # type: ignore[arg-type]
-        if given and all(isinstance(each, str) for each in given):
-            return self._labelled(given), single
+        if texts := [each for each in given if isinstance(each, str)]:
+            if self.shape.labelled and len(texts) < len(given):
+                other = next(each for each in given if not isinstance(each, str))
+                checks.refuse("x", other, "labels alone, which are texts, or numbers alone")
+            return self._labelled(texts), single
+        # Points are floats (k, 1): what the package itself tells, and nobody's list of labels.
+        points = isinstance(x, np.ndarray) and x.dtype == np.float64 and x.ndim == 2
+        if given and self.shape.numeric_labels and not points:
+            first = np.ravel(given).tolist()[0]
+            texts_only = f"labels as texts, such as {str(first)!r}, since some labels of this pool are numbers"
+            checks.refuse("x", first, f"{texts_only}; or places in the pool, an array of floats (k, 1)")
         array = checks.finite("x", x)
         if not array.size or array.ndim > 2 or (array.ndim == 2 and array.shape[1] != 1):
             checks.refuse("x", x, "the number of a candidate, or numbers (k,), at least one")

@@ -5,7 +5,7 @@
 | `bits` | packed bits (n, bytes) of fingerprints, if there are any |
 | `numbers` | numbers (n, d), if there are any |
 | `labels` | labels (n, width) in UTF-8, filled up with zeros, if there are any |
-| attributes | identity, chunk, number of candidates written so far, ranges of the numbers, whether it is complete |
+| attributes | identity, chunk, count written so far, ranges of numbers, whether labels are numbers, whether complete |
 
 A chunk is written to all arrays and synced; then the attributes count it. What lies beyond the count is not there, and
 is written again. zarr's own checksums (CRC-32C) are in every chunk.
@@ -14,6 +14,7 @@ is written again. zarr's own checksums (CRC-32C) are in every chunk.
 from __future__ import annotations
 
 import os
+import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -39,6 +40,7 @@ KEY = "pool"  # of the attributes
 VERSION = 1
 CHUNK_BYTES, LARGEST_CHUNK, LEAST_CHUNK = 2**23, 2**16, 2**10
 LABEL_BYTES = 64  # width of the chunks of labels
+NUMBER = re.compile(rb"\d+(\.0*)?")  # label that a table or a program may read as a whole number
 PASS = 2**14  # least number of candidates that are read together, of arrays with small chunks
 
 
@@ -165,7 +167,8 @@ def opened(path: str, packed: bool | None = None) -> ZarrCandidates:
         raise StoreDamaged(f"pool {path}: an array has fewer than the {about['count']:,} candidates that were written")
     ranges = np.array(about["ranges"]) if about["ranges"] else None
     bits, numbers = widths.get("bits", 0), widths.get("numbers", 0)
-    shape = Shape(about["count"], bits, numbers, about["chunk"], "labels" in arrays, ranges, about["identity"])
+    named = "labels" in arrays, about.get("numeric_labels", False)
+    shape = Shape(about["count"], bits, numbers, about["chunk"], *named, ranges, about["identity"])
     return ZarrCandidates(path, shape, arrays, owned=True)
 
 
@@ -186,7 +189,7 @@ def _foreign(path: str, array: zarr.Array[Any], packed: bool) -> ZarrCandidates:
     chunk = own * -(-PASS // own)
     widths = (width, 0) if packed else (0, width)
     identity = f"{path} {array.shape} {array.dtype} {array.chunks}"
-    shape = Shape(n, *widths, chunk, False, None, identity)
+    shape = Shape(n, *widths, chunk, False, False, None, identity)
     return ZarrCandidates(path, shape, {"bits" if packed else "numbers": array}, owned=False)
 
 
@@ -300,6 +303,9 @@ class _Writer:
                 before = np.array(about["ranges"])
                 ends = np.column_stack([np.minimum(ends[:, 0], before[:, 0]), np.maximum(ends[:, 1], before[:, 1])])
             about["ranges"] = ends.tolist()
+        if "labels" in piece.arrays and not about.get("numeric_labels", False):
+            labels = np.ascontiguousarray(piece.arrays["labels"])
+            about["numeric_labels"] = any(map(NUMBER.fullmatch, labels.view(f"S{labels.shape[1]}")[:, 0].tolist()))
         about["count"] = stop
         self._group.attrs[KEY] = about
 

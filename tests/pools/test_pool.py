@@ -323,6 +323,39 @@ class TestX:
         with pytest.raises(ValueError, match=r"x: got .*a whole one from 0 to 299, or the label of one"):
             labelled.parse(x)
 
+    @pytest.mark.parametrize("other", [np.nan, None, 3])
+    def test_labels_and_others_are_refused(self, labelled, other):
+        with pytest.raises(ValueError, match=rf"x: got {other}; allowed: labels alone, which are texts, or numbers"):
+            labelled.parse([LABELS[0], other])
+
+    @pytest.mark.parametrize("given", [
+        1001, 2.0, [1001, 1002], np.array([1001]), np.array([2.0]), np.array([[2]]), pd.Series([1001, 1002]),
+    ], ids=str)  # fmt: skip
+    @pytest.mark.parametrize("labels", [["1001", "C", "2"], ["C", "N", "002"], ["C", "2.0", "N"]], ids="-".join)
+    def test_numbers_where_labels_are_numbers_are_refused(self, labels, given, tmp_path):
+        """A compound's 1001 is not the candidate in place 1001; a label in the last chunk counts."""
+        pool = sb.Pool.write(tmp_path / "pool.zarr", [{"numbers": NUMBERS[:3], "labels": labels}], chunk=1)
+        policy = sb.GPEI(pool, sb.RBF(0.3), noise=0.1)
+        message = r"x: got .*; allowed: labels as texts, such as '\d+(\.0)?', since some labels of this pool are"
+        for call in (policy.tell, lambda x, y: policy.posterior(x)):
+            with pytest.raises(ValueError, match=message):
+                call(given, np.ones(np.shape(given)))
+        with pytest.raises(ValueError, match=message):
+            sb.Pool(pool.path, contexts={"heat": (0, 1)}).parse({"candidate": 1, "heat": 0.5})
+        assert policy.rounds == 0
+        places = np.arange(3.0)[:, None]
+        np.testing.assert_array_equal(pool.parse(labels)[0], places)
+        np.testing.assert_array_equal(pool.parse(places)[0], places)
+
+    def test_labels_that_are_no_whole_numbers_leave_numbers_alone(self, tmp_path):
+        labels = ["1H-indole", "-1", "1e", "1.5", "C2"]
+        assert sb.Pool.write(tmp_path / "a.zarr", [{"numbers": NUMBERS[:5], "labels": labels}]).parse(4)[0] == 4.0
+        changed = zarr.open_group(sb.Pool.write(tmp_path / "b.zarr", [{"numbers": NUMBERS[:1], "labels": ["1"]}]).path)
+        about = changed.attrs["pool"]
+        del about["numeric_labels"]  # of a pool that was written before
+        changed.attrs["pool"] = about
+        assert sb.Pool(tmp_path / "b.zarr").parse(0)[0] == 0.0
+
     def test_labels_of_a_pool_without(self, tmp_path):
         pool = sb.Pool.write(tmp_path / "pool.zarr", NUMBERS)
         with pytest.raises(ValueError, match="they have no labels"):

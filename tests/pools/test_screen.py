@@ -226,12 +226,13 @@ def test_the_command_screens_a_pool_with_a_program(tmp_path, monkeypatch):
     assert again.exit_code == 0
 
 
-def test_equal_labels_in_one_batch(tmp_path):
+@pytest.mark.parametrize("label", ["A", "1"])
+def test_equal_labels_in_one_batch(label, tmp_path):
     """Each candidate is told its own value; which of them a label means is warned of."""
-    rows = {"numbers": np.array([[0.0], [10.0], [20.0]]), "labels": ["A", "A", "B"]}
+    rows = {"numbers": np.array([[0.0], [10.0], [20.0]]), "labels": [label, label, "B"]}
     pool = sb.Pool.write(tmp_path / "pool", [rows], progress=False)
     values = iter([1.0, 2.0, 3.0])
-    with pytest.warns(UserWarning, match="candidates 0 and 1 have one label, 'A'"):
+    with pytest.warns(UserWarning, match="candidates 0 and 1 have one label, '[A1]'"):
         found = sb.screen(lambda label: next(values), pool, 3, batch=3, progress=False)
     model = found.policy.model
     assert sorted(found.policy.domain.points(model.numbers)[:, 0].tolist()) == [0.0, 1.0, 2.0]
