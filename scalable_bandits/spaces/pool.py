@@ -223,16 +223,16 @@ class Pool(Space):
         ----------
         path
             Folder or address. If it has a finished pool, ValueError; if it has an unfinished one, the same candidates
-            are expected again, and those already written are skipped.
+            are expected again, and those already written are compared with what is there.
         rows
-            Array (n, d); or an iterable of arrays (k, d) of any lengths k; or of dicts with some of "bits" (k, bytes),
-            "numbers" (k, d) and "labels" (k texts), the same ones in all; or a function that returns such an iterable
-            from the candidate on whose number it is given; or the path of a file that ends in .npy, .csv or .parquet.
+            Array (n, d); or a dict with some of "bits" (n, bytes), "numbers" (n, d) and "labels" (n texts); or an
+            iterable of arrays (k, d), or of dicts with the same keys, of any lengths k; or a function that returns such
+            an iterable from the candidate on whose number it is given, with which nothing is compared; or a DataFrame,
+            whose index is left out; or the path of a file that ends in .npy, .csv or .parquet.
         packed
             Whether arrays are bytes of packed bits, fingerprints, not numbers.
         label
-            Column of a .csv or .parquet file that has the labels, which stay as they are in the file; all others have
-            numbers.
+            Column of a table that has the labels, which stay as they are in a file; all others have numbers.
         chunk
             Number of candidates in a chunk, which is read as a whole. If not given, about 8 MB, at most 65,536.
         total
@@ -243,8 +243,9 @@ class Pool(Space):
         Raises
         ------
         ValueError
-            If rows differ in their lengths or types, a number is not finite, a label is empty or neither a text nor a
-            number, a file cannot be read, or there are no rows.
+            If rows differ in their lengths or types, a number is missing, masked or not finite, a label is empty or
+            neither a text nor a number, a file cannot be read or has a column without a name, there are no rows, or
+            rows differ from those in the unfinished pool.
 
         Notes
         -----

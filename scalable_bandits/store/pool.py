@@ -18,7 +18,7 @@ import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, cast
 
 import numpy as np
 import zarr
@@ -64,15 +64,15 @@ class ZarrCandidates:
     """
 
     def __init__(self, path: str, shape: Shape, arrays: Mapping[str, zarr.Array[Any]], owned: bool):
-        self._path, self.shape, self._arrays, self._owned = path, shape, arrays, owned
+        self._path, self.shape, self.arrays, self._owned = path, shape, arrays, owned
 
     def read(self, part: slice | Indices) -> StoredRows:
         """Read consecutive candidates, or some by number in ascending order."""
-        return StoredRows(self._read("bits", part), self._read("numbers", part))
+        return StoredRows(self.column("bits", part), self.column("numbers", part))
 
     def labels(self, numbers: Indices) -> list[str]:
         """Read the labels of some candidates, by number in ascending order."""
-        found = self._read("labels", numbers)
+        found = self.column("labels", numbers)
         assert found is not None
         return [bytes(row).rstrip(b"\0").decode() for row in found]
 
@@ -83,7 +83,7 @@ class ZarrCandidates:
         for start in range(0, self.shape.size, self.shape.chunk):
             if not missing:
                 break
-            rows = self._read("labels", slice(start, min(start + self.shape.chunk, self.shape.size)))
+            rows = self.column("labels", slice(start, min(start + self.shape.chunk, self.shape.size)))
             assert rows is not None
             texts = np.ascontiguousarray(rows).view(f"S{rows.shape[1]}")[:, 0]
             for i in np.flatnonzero(np.isin(texts, np.array(list(missing)))).tolist():
@@ -91,9 +91,9 @@ class ZarrCandidates:
                     found[label] = start + i
         return found
 
-    def _read(self, name: str, part: slice | Indices) -> NDArray[Any] | None:
+    def column(self, name: str, part: slice | Indices) -> NDArray[Any] | None:
         """Read rows of an array; None if there is no such array."""
-        array = self._arrays.get(name)
+        array = self.arrays.get(name)
         if array is None:
             return None
         try:
@@ -110,7 +110,7 @@ class ZarrCandidates:
 
     def _check_filled(self, name: str, part: slice | Indices, found: NDArray[Any]) -> None:
         """Raise StoreDamaged where zarr has put fill values in the place of a chunk that is missing."""
-        array = self._arrays[name]
+        array = self.arrays[name]
         empty = np.isnan(found).all(axis=1) if found.dtype.kind == "f" else ~found.any(axis=1)
         if not empty.any():
             return
@@ -154,14 +154,19 @@ def opened(path: str, packed: bool | None = None) -> ZarrCandidates:
     if not about["complete"]:
         written = f"only {about['count']:,} candidates have been written"
         raise StoreDamaged(f"pool {path}: {written}; call Pool.write again with the same candidates")
+    if packed is not None and packed != ("bits" in about["columns"]):
+        checks.refuse("packed", packed, f"{not packed}, as the pool was written")
+    return _written(path, found, about)
+
+
+def _written(path: str, group: zarr.Group, about: dict[str, Any]) -> ZarrCandidates:
+    """Return the candidates that have been written to a pool so far."""
     arrays = dict[str, zarr.Array[Any]]()
     for name in about["columns"]:
-        array = found.get(name)
+        array = group.get(name)
         if not isinstance(array, zarr.Array):
             raise StoreDamaged(f"pool {path}: there is no array {name!r}")
         arrays[name] = array
-    if packed is not None and packed != ("bits" in arrays):
-        checks.refuse("packed", packed, f"{not packed}, as the pool was written")
     widths = {name: array.shape[1] for name, array in arrays.items()}
     if any(array.shape[0] < about["count"] for array in arrays.values()):
         raise StoreDamaged(f"pool {path}: an array has fewer than the {about['count']:,} candidates that were written")
@@ -219,18 +224,30 @@ def write(
     if about is not None and not about["count"]:
         about = None  # arrays may be missing: it is begun again
     start = about["count"] if about is not None else 0
-    pieces, known = pieces_of(rows, start, packed, label)
+    pieces, first, known = pieces_of(rows, start, packed, label)
     total = known if total is None else checks.integer("total", total, 1)
     shown = (wanted() if progress is None else progress) and total is not None
-    with progress_bar(shown, f"pool {place.name}", total or 0, start, unit=" candidates") as advance:
-        writer = None if group is None or about is None else _Writer(path, group, about)
-        for piece in _regrouped(pieces, about["chunk"] if about is not None else chunk):
-            if writer is None:
-                writer = _Writer.new(path, store, piece, chunk or _chunk_of(piece))
-            writer.add(piece)
-            advance(len(piece))
+    writer = None if group is None or about is None else _Writer(path, group, about)
+    try:
+        with progress_bar(shown, f"pool {place.name}", total or 0, first, unit=" candidates") as advance:
+            for piece in _regrouped(pieces, about["chunk"] if about is not None else chunk):
+                if writer is None:
+                    writer = _Writer.new(path, store, piece, chunk or _chunk_of(piece))
+                if first < start:
+                    writer.compare(piece, first)
+                else:
+                    writer.add(piece)
+                first += len(piece)
+                advance(len(piece))
+    except Exception as error:
+        if writer is not None and writer.count > start:
+            left = f"{writer.count:,} candidates have been written to the pool {path}, which is not finished"
+            error.add_note(f"{left}: the same candidates and those that follow finish it; to begin again, delete it")
+        raise
     if writer is None:
         checks.refuse("rows", rows, "at least one candidate")
+    if first < start:
+        writer.refuse_others("rows", f"{first:,} candidates")
     writer.finish()
 
 
@@ -260,6 +277,12 @@ class _Writer:
 
     def __init__(self, path: str, group: zarr.Group, about: dict[str, Any]):
         self._path, self._group, self._about = path, group, about
+        self._written = _written(path, group, about)
+
+    @property
+    def count(self) -> int:
+        """Number of candidates that have been written."""
+        return cast(int, self._about["count"])
 
     @classmethod
     def new(cls, path: str, store: Any, piece: Piece, chunk: int) -> _Writer:
@@ -278,15 +301,12 @@ class _Writer:
             )  # fmt: skip
         return cls(path, group, about)
 
-    def add(self, piece: Piece) -> None:
-        """Write a chunk, then count it."""
-        about, start = self._about, self._about["count"]
-        if list(piece.arrays) != about["columns"] or start % about["chunk"]:
-            checks.refuse("rows", f"candidates with {list(piece.arrays)}", f"those with {about['columns']}, as before")
-        stop = start + len(piece)
+    def _fitted(self, piece: Piece) -> Iterator[tuple[str, zarr.Array[Any], NDArray[Any]]]:
+        """Yield the name of each array, the array, and its rows in a piece; ValueError for rows of another form."""
+        if list(piece.arrays) != (before := self._about["columns"]):
+            checks.refuse("rows", f"candidates with {list(piece.arrays)}", f"those with {before}, as before")
         for name, rows in piece.arrays.items():
-            array = self._group[name]
-            assert isinstance(array, zarr.Array)
+            array = self._written.arrays[name]
             width = array.shape[1]
             if name == "labels":
                 width = max(width, -(-rows.shape[1] // LABEL_BYTES) * LABEL_BYTES)
@@ -294,7 +314,33 @@ class _Writer:
             elif rows.shape[1] != width or rows.dtype != array.dtype:
                 allowed = f"rows of {width} numbers, {array.dtype}, as before"
                 checks.refuse("rows", f"rows of {rows.shape[1]}, {rows.dtype}", allowed)
-            array.resize((stop, width))
+            yield name, array, rows
+
+    def compare(self, piece: Piece, first: int) -> None:
+        """Refuse candidates, from number `first` on, that are not the ones that have been written there."""
+        stop = min(first + len(piece), self.count)
+        for name, array, rows in self._fitted(piece):
+            before = self._written.column(name, slice(first, stop))
+            assert before is not None
+            before = np.pad(before, ((0, 0), (0, rows.shape[1] - array.shape[1])))
+            if (differs := (rows[: stop - first] != before).any(axis=1)).any():
+                self.refuse_others(f"rows, {name!r}", f"another candidate {first + int(differs.argmax())}")
+        if stop < first + len(piece):
+            self.refuse_others("rows", f"more than {stop:,} candidates")
+
+    def refuse_others(self, argument: str, given: str) -> NoReturn:
+        """Refuse candidates that are not the ones that have been written."""
+        allowed = f"the {self.count:,} candidates that have been written to {self._path}, and those that follow"
+        checks.refuse(argument, given, f"{allowed}; to begin again, delete it")
+
+    def add(self, piece: Piece) -> None:
+        """Write a chunk, then count it."""
+        about, start = self._about, self.count
+        if start % about["chunk"]:
+            self.refuse_others("rows", f"more than {start:,} candidates")
+        stop = start + len(piece)
+        for _, array, rows in self._fitted(piece):
+            array.resize((stop, rows.shape[1]))
             array.with_config({"write_empty_chunks": True})[start:stop] = rows
         if "numbers" in piece.arrays:
             numbers = piece.arrays["numbers"]

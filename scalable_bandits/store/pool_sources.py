@@ -1,4 +1,4 @@
-"""Sources of candidates: arrays, iterables, files of numpy, CSV and Parquet files."""
+"""Sources of candidates: arrays, iterables, tables, files of numpy, CSV and Parquet files."""
 
 from __future__ import annotations
 
@@ -58,36 +58,37 @@ class Piece(NamedTuple):
         return Piece(found)
 
 
-def pieces_of(rows: Any, start: int, packed: bool, label: str | None) -> tuple[Iterator[Piece], int | None]:
-    """Return the candidates from a number on, piece by piece, and the number of all if it is known.
+def pieces_of(rows: Any, start: int, packed: bool, label: str | None) -> tuple[Iterator[Piece], int, int | None]:
+    """Return the candidates piece by piece, the number of the first one, and the number of all if it is known.
 
-    The parameters are those of `Pool.write`.
+    The first is `start` where rows are a function of it, and 0 otherwise. The parameters are those of `Pool.write`.
     """
+    pieces: Iterator[Piece]
+    total: int | None = None
+    first = 0
     if isinstance(rows, str | os.PathLike):
-        return _of_file(Path(rows), start, packed, label)
-    if label is not None:
-        checks.refuse("label", label, "None, but for .csv and .parquet files")
-    if isinstance(rows, np.ndarray):
-        return _of_array(rows, start, packed)
-    if callable(rows):
-        return (_checked(piece, packed) for piece in rows(start)), None
-    if not isinstance(rows, Iterable) or isinstance(rows, Mapping):
-        checks.refuse("rows", rows, "an array (n, d), an iterable of such, a function of a number, or a path")
-    return _skipped((_checked(piece, packed) for piece in rows), start), None
+        pieces, total = _of_file(Path(rows), packed, label)
+    elif hasattr(rows, "columns") and hasattr(rows, "iloc"):
+        total = len(rows)
+        pieces = _of_table((rows.iloc[i : i + READ] for i in range(0, total, READ)), packed, label)
+    elif label is not None:
+        checks.refuse("label", label, "None, but for DataFrames, .csv and .parquet files")
+    elif isinstance(rows, np.ndarray):
+        pieces, total = _of_array(rows, packed)
+    elif callable(rows):
+        pieces, first = (_checked(piece, packed) for piece in rows(start)), start
+    elif isinstance(rows, Iterable):
+        pieces = (_checked(piece, packed) for piece in ([rows] if isinstance(rows, Mapping) else rows))
+    else:
+        allowed = "an array (n, d), a dict, an iterable of either, a DataFrame, a function of a number, or a path"
+        checks.refuse("rows", rows, allowed)
+    return pieces, first, total
 
 
-def _of_array(rows: NDArray[Any], start: int, packed: bool) -> tuple[Iterator[Piece], int]:
+def _of_array(rows: NDArray[Any], packed: bool) -> tuple[Iterator[Piece], int]:
     if not rows.ndim:
         checks.refuse("rows", f"shape (), {rows.dtype}", "an array (n, d)")
-    return (_checked(rows[first : first + READ], packed) for first in range(start, len(rows), READ)), len(rows)
-
-
-def _skipped(pieces: Iterable[Piece], start: int) -> Iterator[Piece]:
-    """Yield the candidates of pieces without the first `start`."""
-    for piece in pieces:
-        if start < len(piece):
-            yield piece.part(start, len(piece)) if start else piece
-        start = max(start - len(piece), 0)
+    return (_checked(rows[first : first + READ], packed) for first in range(0, len(rows), READ)), len(rows)
 
 
 def _checked(given: Any, packed: bool) -> Piece:
@@ -98,6 +99,9 @@ def _checked(given: Any, packed: bool) -> Piece:
         checks.refuse("rows", unknown[0], f"the names {', '.join(map(repr, NAMES))}")
     if "bits" not in given and "numbers" not in given:
         checks.refuse("rows", sorted(given), "'bits' or 'numbers', or both")
+    for name, values in given.items():
+        if np.ma.is_masked(values):  # numpy's conversion to an array would take what is under the mask
+            checks.refuse(f"rows, {name!r}", f"{np.ma.count_masked(values)} masked values", "values without a mask")
     convert: dict[str, Callable[[Any], NDArray[Any]]] = {"bits": _bits, "numbers": _numbers, "labels": _labels}
     arrays = {name: convert[name](given[name]) for name in NAMES if name in given}
     if len({len(array) for array in arrays.values()}) > 1:
@@ -125,6 +129,8 @@ def _numbers(value: Any) -> NDArray[Any]:
 
 
 def _labels(value: Any) -> NDArray[Any]:
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        checks.refuse("rows, 'labels'", value, "texts, one for each candidate; without labels no 'labels'")
     texts = [_label(each) for each in value]
     if not texts:
         return np.empty((0, 1), dtype=np.uint8)
@@ -146,21 +152,19 @@ def _label(given: Any) -> bytes:
 # ---- files
 
 
-def _of_file(path: Path, start: int, packed: bool, label: str | None) -> tuple[Iterator[Piece], int | None]:
+def _of_file(path: Path, packed: bool, label: str | None) -> tuple[Iterator[Piece], int | None]:
     if not path.is_file():
         checks.refuse("rows", str(path), "a file that exists")
     if path.suffix not in (".npy", ".csv", ".parquet"):
         checks.refuse("rows", str(path), "a file that ends in .npy, .csv or .parquet")
     if path.suffix == ".npy":
         if label is not None:
-            checks.refuse("label", label, "None, but for .csv and .parquet files")
+            checks.refuse("label", label, "None, but for DataFrames, .csv and .parquet files")
         with _reading(path):
             rows = np.lib.format.open_memmap(path, mode="r")
-        return _of_array(rows, start, packed)
-    if packed:
-        checks.refuse("packed", packed, "False for .csv and .parquet files, which have a column for each number")
+        return _of_array(rows, packed)
     frames = _frames_of_csv(path, label) if path.suffix == ".csv" else _frames_of_parquet(path)
-    return _skipped((_of_frame(frame, label) for frame in frames if len(frame)), start), None
+    return _of_table(frames, packed, label), None
 
 
 @contextmanager
@@ -180,9 +184,13 @@ def _frames_of_csv(path: Path, label: str | None) -> Iterator[Any]:
     types = None if label is None else {label: str}
     with _reading(path):
         # Without a header, pandas refuses a second row that is longer; with one it would make an index of what is more.
-        pandas.read_csv(path, header=None, nrows=2, dtype=str)
-        with pandas.read_csv(path, chunksize=READ, dtype=types, na_filter=False, low_memory=False) as frames:
-            yield from frames
+        head = pandas.read_csv(path, header=None, nrows=2, dtype=str, na_filter=False)
+    if "" in head.iloc[0].tolist():
+        allowed = "a name for each column: DataFrame.to_csv(index=False) writes no column of row numbers"
+        checks.refuse("rows", f"{path}, with a column without a name", allowed)
+    options: Any = {"chunksize": READ, "dtype": types, "na_filter": False, "low_memory": False}
+    with _reading(path), pandas.read_csv(path, **options) as frames:
+        yield from frames
 
 
 def _frames_of_parquet(path: Path) -> Iterator[Any]:
@@ -193,13 +201,36 @@ def _frames_of_parquet(path: Path) -> Iterator[Any]:
             yield batch.to_pandas(ignore_metadata=True)  # with what pandas had as the index: it may be the labels
 
 
-def _of_frame(frame: Any, label: str | None) -> Piece:
-    """Return the candidates of a table: numbers of all columns but one, which has the labels."""
-    if label is not None and label not in frame.columns:
-        checks.refuse("label", label, f"a column of the file: {', '.join(map(str, frame.columns))}")
-    columns = [name for name in frame.columns if name != label and not str(name).startswith("__index_level_")]
-    if texts := [name for name in columns if frame[name].dtype.kind not in "iufb"]:
-        allowed = "numbers, none missing, but for the labels"
-        checks.refuse("rows", f"the column {texts[0]!r} of {frame[texts[0]].dtype}", allowed)
-    given: dict[str, Any] = {"numbers": frame[columns].to_numpy(dtype=np.float64)}
-    return _checked(given if label is None else {**given, "labels": frame[label].tolist()}, False)
+def _of_table(frames: Iterable[Any], packed: bool, label: str | None) -> Iterator[Piece]:
+    """Yield the candidates of a table, given in parts: numbers of all columns but one, which has the labels."""
+    if packed:
+        checks.refuse("packed", packed, "False for tables, which have a column for each number")
+    first = 0
+    for frame in frames:
+        if not len(frame):
+            continue
+        if label is not None and label not in frame.columns:
+            checks.refuse("label", label, f"a column of the table: {', '.join(map(str, frame.columns))}")
+        if not frame.columns.is_unique:
+            checks.refuse("rows", f"columns {frame.columns.tolist()}", "columns of different names")
+        columns = [name for name in frame.columns if name != label and not str(name).startswith("__index_level_")]
+        for name in columns:
+            _check_column(frame[name], first)
+        given: dict[str, Any] = {"numbers": frame[columns].to_numpy(dtype=np.float64)}
+        yield _checked(given if label is None else {**given, "labels": frame[label].tolist()}, False)
+        first += len(frame)
+
+
+def _check_column(column: Any, first: int) -> None:
+    """Refuse a column of a table, from candidate `first` on, with missing values or others than numbers."""
+    import pandas
+
+    if column.dtype.kind in "iufb" and not column.isna().any():
+        return
+    numbers = pandas.to_numeric(column, errors="coerce")
+    given = f"the column {column.name!r} of {column.dtype}"
+    if (wrong := numbers.isna().to_numpy()).any():
+        row = int(wrong.argmax())
+        shown = "no value" if (column.isna() | (column == "")).iloc[row] else repr(column.iloc[row])
+        given = f"{shown} in the column {column.name!r} of candidate {first + row}, counted from 0"
+    checks.refuse("rows", given, "numbers, none missing, but for the labels")

@@ -67,21 +67,24 @@ class TestWriting:
     @pytest.mark.parametrize("rows", [
         NUMBERS, lambda start: iter([NUMBERS[start:]]), [NUMBERS[:100], NUMBERS[100:]],
         (row[None] for row in NUMBERS), NUMBERS.astype(np.float32), (NUMBERS * 100).astype(np.int64),
-        NUMBERS.astype(">f8"), (NUMBERS * 100).astype(np.longlong),
-    ], ids=["array", "function", "list", "generator", "float32", "integers", "big-endian", "long long"])  # fmt: skip
+        NUMBERS.astype(">f8"), (NUMBERS * 100).astype(np.longlong), {"numbers": NUMBERS}, pd.DataFrame(NUMBERS),
+        np.ma.masked_greater(NUMBERS, 2.0),
+    ], ids=["array", "function", "list", "generator", "float32", "integers", "big-endian", "long long", "dict",
+            "table", "nothing masked"])  # fmt: skip
     def test_rows_of_any_kind(self, rows, tmp_path):
-        expected = np.vstack(list(rows(0))) if callable(rows) else NUMBERS if not hasattr(rows, "shape") else rows
+        expected = np.asarray(rows, dtype=float) if hasattr(rows, "shape") else NUMBERS
         pool = sb.Pool.write(tmp_path / "pool.zarr", rows, chunk=128)
         np.testing.assert_array_equal(pool.rows(0, 300), expected.astype(float))
 
-    @pytest.mark.parametrize("ending", ["npy", "csv", "parquet"])
+    @pytest.mark.parametrize("ending", ["npy", "csv", "parquet", "table"])
     def test_files(self, ending, tmp_path):
         path, frame = tmp_path / f"candidates.{ending}", pd.DataFrame(NUMBERS, columns=["a", "b", "c"])
         label = None if ending == "npy" else "name"
         if ending == "npy":
             np.save(path, NUMBERS)
+        elif frame.insert(1, "name", LABELS) or ending == "table":
+            path = frame.set_index(frame["a"].rank())
         else:
-            frame["name"] = LABELS
             frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
         pool = sb.Pool.write(tmp_path / "pool.zarr", path, label=label, chunk=100)
         np.testing.assert_allclose(pool.rows(0, 300), NUMBERS, rtol=1e-15)
@@ -175,6 +178,11 @@ class TestWriting:
         (np.ones((3, 2), dtype=np.longdouble), r"shape \(3, 2\), float128.*numbers \(k, d\) of at most 64 bits"),
         ([np.ones((3, 2)), np.ones((3, 2), dtype=int)], r"numbers of \['float64', 'int64'\].*numbers of one type"),
         (np.array(1.0), r"shape \(\), float64.*an array \(n, d\)"),
+        (np.ma.masked_greater([[0.0], [1.0]], 0.5), "rows, 'numbers': got '1 masked values'; allowed: values without"),
+        *[({"numbers": [[1.0]], "labels": labels}, rf"'labels': got {labels!r}; allowed: texts, one for each candidate")
+          for labels in (None, "C")],
+        (pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]), "columns of different names"),
+        (pd.DataFrame({"a": [1.0], "b": ["x"]}), "rows: got \"'x' in the column 'b' of candidate 0, counted from 0"),
         (3, "an array"),
         ("nowhere.csv", "a file that exists"),
     ])  # fmt: skip
@@ -206,6 +214,42 @@ class TestWriting:
         with pytest.raises(ValueError, match=r"those with \['numbers'\], as before"):
             sb.Pool.write(tmp_path / "pool.zarr", pieces())
 
+    @pytest.mark.parametrize("given", [list, iter], ids=["list", "generator"])
+    @pytest.mark.parametrize(("changed", "place"), [
+        ("bits", 0), ("numbers", 63), ("numbers", 100), ("labels", 64), ("labels", 191),
+    ])  # fmt: skip
+    def test_candidates_that_changed_since_an_error_are_refused(self, changed, place, given, tmp_path):
+        """The user mends the data in which an error was found: chunks of the old ones would stay in the pool."""
+        path, whole = tmp_path / "pool.zarr", {"bits": BITS.copy(), "numbers": NUMBERS.copy(), "labels": list(LABELS)}
+        whole["numbers"][250] = np.nan
+        parts = [{name: rows[i : i + 50] for name, rows in whole.items()} for i in range(0, 300, 50)]
+        with pytest.raises(ValueError, match="finite numbers") as error:
+            sb.Pool.write(path, given(parts), chunk=64)
+        left = f"192 candidates have been written to the pool {path}, which is not finished: the same candidates"
+        assert [left in note for note in error.value.__notes__] == [True]
+        whole["numbers"][250] = NUMBERS[250]
+        as_before = copy.copy(whole[changed][place])
+        whole[changed][place] = "C" * 200 if changed == "labels" else as_before + 1
+        with pytest.raises(ValueError, match=rf"rows, '{changed}': got 'another candidate {place}'.*again, delete it"):
+            sb.Pool.write(path, given([whole]))
+        whole[changed][place] = as_before
+        np.testing.assert_array_equal(sb.Pool.write(path, given([whole])).rows(0, 300)[:, 2:], NUMBERS)
+
+    def test_other_numbers_of_candidates_are_refused(self, monkeypatch, tmp_path):
+        """Fewer than are written; and more than were written by a writer that ended just before its end."""
+        with pytest.raises(ValueError, match="rows of one length"):
+            sb.Pool.write(tmp_path / "short.zarr", [NUMBERS[:250], NUMBERS[:, :2]], chunk=100)
+        with pytest.raises(ValueError, match="rows: got '100 candidates'; allowed: the 200 candidates that have been"):
+            sb.Pool.write(tmp_path / "short.zarr", NUMBERS[:100])
+        with monkeypatch.context() as patch:
+            patch.setattr("scalable_bandits.store.pool._Writer.finish", lambda writer: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                sb.Pool.write(tmp_path / "whole.zarr", NUMBERS[:250], chunk=100)
+        for more in (NUMBERS, lambda start: [NUMBERS[start:]]):
+            with pytest.raises(ValueError, match="rows: got 'more than 250 candidates'; allowed: the 250 candidates"):
+                sb.Pool.write(tmp_path / "whole.zarr", more)
+        assert sb.Pool.write(tmp_path / "whole.zarr", NUMBERS[:250]).size == 250
+
 
 class TestFiles:
     def written(self, tmp_path, name, content, **given):
@@ -229,10 +273,12 @@ class TestFiles:
     @pytest.mark.parametrize(("label", "text", "given"), [
         ("id", "id,a\n17,1\n18,1\n,1\n", r"rows, 'labels': got ''"),
         ("id", "a,id\n1,x\n2\n", r"rows, 'labels': got ''"),
-        ("id", "id,a\nx,1\ny,\n", r"rows: got .*column 'a' of .*allowed: numbers, none missing"),
-        ("id", "id,a\nx,1\ny,NA\n", r"rows: got .*column 'a' of .*allowed: numbers, none missing"),
-        ("id", "id,a\nx,1\ny\n", r"rows: got .*column 'a' of .*allowed: numbers, none missing"),
-        (None, "a,b\n1,2\n3,nan\n", r"rows: got .*column 'b' of .*allowed: numbers, none missing"),
+        ("id", "id,a\nx,1\ny,\n", r"rows: got .no value in the column 'a' of candidate 1, .*allowed: numbers, none"),
+        ("id", "id,a\nx,1\ny,NA\n", r"rows: got .'NA' in the column 'a' of candidate 1, .*allowed: numbers, none"),
+        ("id", "id,a\nx,1\ny\n", r"rows: got .no value in the column 'a' of candidate 1, .*allowed: numbers, none"),
+        (None, "a,b\n1,2\n3,nan\n", r"rows: got .'nan' in the column 'b' of candidate 1, .*allowed: numbers, none"),
+        (None, "a\n" + "1\n" * 70_000 + '""\n', r"rows: got .no value in the column 'a' of candidate 70000, counted"),
+        ("id", ",id,a\n0,x,1\n1,y,2\n", r"some\.csv, with a column without a name'; allowed: .*to_csv\(index=False\)"),
         ("id", "id,a,b\nx,y,1,2\nz,w,2,3\n", r"rows: got .*some\.csv'.*Expected 3 fields in line 2, saw 4"),
         (None, "a,b\n0,1,2\n1,4,5\n", r"rows: got .*some\.csv'.*Expected 2 fields in line 2, saw 3"),
         ("id", "id,a\nx,1\ny,1,2\n", r"rows: got .*some\.csv'.*Expected 2 fields in line 3, saw 3"),
@@ -254,6 +300,16 @@ class TestFiles:
     def test_an_npy_file_of_one_number_is_refused(self, tmp_path):
         with pytest.raises(ValueError, match=r"rows: got 'shape \(\), float64'; allowed: an array \(n, d\)"):
             self.written(tmp_path, "one.npy", lambda path: np.save(path, np.array(1.0)))
+
+    @pytest.mark.parametrize("ending", ["csv", "parquet"])
+    def test_a_column_of_numbers_that_lacks_one(self, ending, tmp_path):
+        table = pd.DataFrame({"a": [1.0, 2.0], "b": pd.array([3, None], dtype="Int64")})
+        write = table.to_parquet if ending == "parquet" else lambda path: table.to_csv(path, index=False)
+        given = r"rows: got .no value in the column 'b' of candidate 1, counted from 0"
+        with pytest.raises(ValueError, match=given):
+            self.written(tmp_path, f"some.{ending}", write)
+        with pytest.raises(ValueError, match=given):
+            sb.Pool.write(tmp_path / "pool.zarr", table)
 
     @pytest.mark.parametrize("labels", [["x", None], [17, None]])
     def test_a_parquet_file_without_some_label_is_refused(self, labels, tmp_path):
