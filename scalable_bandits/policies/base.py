@@ -24,7 +24,7 @@ from scalable_bandits.randomness import derived_seed, generator
 from scalable_bandits.spaces import EVERYTHING, AvailabilitySets, Domain, Indices, Mask, Pool, Space, make_domain
 from scalable_bandits.spaces.domain import CANDIDATES, numbers_all
 from scalable_bandits.spaces.finite import MOST_NUMBERED, counted
-from scalable_bandits.spaces.pool import Available, mask_of
+from scalable_bandits.spaces.pool import Available, NoCandidateLeft, mask_of
 from scalable_bandits.specification import Specification
 
 
@@ -397,10 +397,13 @@ class Policy(Specification, Stateful, AbstractContextManager[Any]):
                 found = self.domain.value(asked[0]) if n is None else self.space.gather(self.domain.values(asked))
                 if self._recorder is not None:
                     self._recorder.asked(self._pending.numbers)
-            except BaseException:
+            except BaseException as error:
                 self._pending = pending
                 if self.domain is not domain:
                     self._replace_domain(domain)
+                if asked and isinstance(error, NoCandidateLeft):  # its text counts those of this call, too
+                    most = f"at most {len(asked)}: no more candidates of the pool are left and available"
+                    raise NoCandidateLeft(f"n: got {count}; allowed: {most}") from None
                 raise
             finally:
                 self._available = self._fixed = None

@@ -38,7 +38,7 @@ WORD = 4  # bytes of a word of a fingerprint: as a float64, 32 bits are a whole 
 
 
 class NoCandidateLeft(RuntimeError):
-    """All candidates of a pool were asked for or measured, or their evaluations have failed."""
+    """No candidate of a pool is left, or fewer than were asked for."""
 
 
 class StoredRows(NamedTuple):

@@ -100,6 +100,11 @@ def test_all_candidates_are_asked_for_and_then_none(tmp_path):
         asked = policy.ask(5).tolist()
         policy.tell_failure(asked[0])
         policy.tell(asked[1:], VALUES[asked[1:]])
+        some = {"available": lambda numbers: numbers < 12}
+        for given, left in (({}, 20), (some, len(set(range(12)) - set(asked)))):
+            with pytest.raises(RuntimeError, match=f"n: got 21; allowed: at most {left}: no more candidates"):
+                policy.ask(21, **given)
+            assert policy.pending == []
         asked += policy.ask(20).tolist()
         assert sorted(asked) == list(range(25))
         with pytest.raises(RuntimeError, match="all 25 candidates of the pool have been asked for or measured"):
