@@ -123,6 +123,10 @@ def objectives(texts: list[str] | None, first: str | None, minimize: bool) -> di
     return found
 
 
-def numbers(text: str) -> list[Any]:
-    """Return the parts of a list with commas: whole numbers, and other parts as texts, which a check then names."""
-    return [int(part) if part.strip().isdecimal() else part for part in text.split(",")]
+def counts(option: str, text: str) -> list[int]:
+    """Return the numbers in a list with commas, such as "1,16,256"; ValueError, which names the option, for others."""
+    parts = text.split(",")
+    for part in parts:
+        if not part.strip().isdecimal() or not int(part):
+            checks.refuse(option, part, "positive integers with commas between them: 1,16,256")
+    return [int(part) for part in parts]

@@ -434,7 +434,7 @@ def _plan_screen(
     from scalable_bandits.spaces import Pool
 
     with refusals():
-        counts = options.numbers(workers)
+        counts = options.counts("--plan", workers)
         found = plan_screen(Pool(pool), budget, batch=batch, workers=counts, candidates=candidates, on=on)
     if json:
         print_json(found)
@@ -474,8 +474,13 @@ def _show_found(found: TuningResult, again: str, store: str, json: bool) -> None
         show_best(found)
     show_failures(found, again)
     if not json:
-        more = f"more evaluations: {again} --rounds {2 * len(found.tickets)}"
-        console.print(f"{more}\na page about the run: scalable-bandits report {shlex.quote(store)}", soft_wrap=True)
+        done, policy = len(found.tickets), found.policy
+        most = 2 * done
+        if policy.space.scanned and not policy._may_repeat:  # each candidate of a pool is measured once
+            most = min(most, policy.space.size or 0)
+        if most > done:
+            console.print(f"more evaluations: {again} --rounds {most}", soft_wrap=True)
+        console.print(f"a page about the run: scalable-bandits report {shlex.quote(store)}", soft_wrap=True)
 
 
 @contextmanager

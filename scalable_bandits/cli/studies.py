@@ -322,7 +322,7 @@ def plan(
     from scalable_bandits.planning import plan as planned
 
     with refusals():
-        counts = options.numbers(workers)
+        counts = options.counts("--workers", workers)
         found = planned(
             load(study, environment, classes or ()), counts, seconds=seconds, stored=store, on=on,
             **choice(replicates, horizon, case, policy, axis, data),

@@ -309,4 +309,4 @@ def test_command(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {each["policy"] for each in record["rows"]} == {"IGP-UCB", "MiniGP-UCB", "pi-GP-UCB", "random"}
     refused = command(*words[:2], "--workers", "1,many")
     assert refused.exit_code == 2
-    assert "workers[1]: got 'many'" in refused.stderr
+    assert "--workers: got 'many'" in refused.stderr

@@ -94,6 +94,8 @@ def test_the_command_plans_and_measures_nothing(pool: sb.Pool, monkeypatch: pyte
     assert json.loads(recorded.stdout)["workers"][0]["workers"] == 1
     for more, message in (
         (["--candidates", "9"], "--candidates: it is for --plan"),
+        (["--plan", "1,x"], "--plan: got 'x'; allowed: positive integers with commas"),
+        (["--plan", "1,0"], "--plan: got '0'; allowed: positive integers with commas"),
         (["--store", "s.zarr"], "screen: --command is missing"),
         (["--command", "./assay {candidate}"], "screen: --store is missing"),
     ):

@@ -219,6 +219,9 @@ def test_the_command_screens_a_pool_with_a_program(tmp_path, monkeypatch):
     assert found["measured"]["y"] == 24
     assert found["measured"]["x"] == "C" * 20 + "N" * 4
     assert [failure["ticket"] for failure in found["failed"]] != []
+    for words, offered in ((), False), (("--store", "part.zarr", "--budget", "60"), True):
+        shown = command(*line[:-1], *words, "--command", "./assay {candidate}", "--maximize").stdout
+        assert ("more evaluations: " in shown, "--rounds 100\n" in shown) == (offered, offered)
     fewer = command(*line, "--budget", "50", "--command", "./assay {candidate}", "--maximize")
     assert "nothing was evaluated: the run has 100 already, --budget is 50" in " ".join(fewer.stderr.split())
     assert "nothing was evaluated" not in done.stderr
