@@ -112,6 +112,7 @@ class BBKB(GaussianProcessPolicy):
         if self.refit is not None:  # before the base class warns about it
             checks.refuse("refit", self.refit, "None: values wait for the end of a batch")
         super().__attrs_post_init__()
+        self._confidence.warn_where_unproven()
         if self._prior_kernel.epsilon:
             checks.refuse("kernel", self.kernel, "one without TemporalDecay: values wait for the end of a batch")
 

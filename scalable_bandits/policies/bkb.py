@@ -86,5 +86,9 @@ class BKB(GaussianProcessPolicy):
     confidence: str = width_name("budgeted")
     engine: str = "sketched"
 
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        self._confidence.warn_where_unproven()
+
     def width_formula(self) -> Width:
         return sketched_width(self)

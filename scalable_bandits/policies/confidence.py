@@ -46,7 +46,8 @@ def _checked_gain(value: Any) -> Gain:
         return value
     if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 and np.isfinite(value):
         return float(value)
-    checks.refuse("information_gain", value, "'realised', 'greedy', a number >= 0, or a function of the round")
+    allowed = "'realised', 'greedy', a number >= 0, or a function of the number of observations"
+    checks.refuse("information_gain", value, allowed)
 
 
 def width_name(*own: str, default: str = "improved") -> Any:
@@ -62,6 +63,23 @@ def width_name(*own: str, default: str = "improved") -> Any:
 NORM: Any = attrs.field(default=2.0, converter=checks.to_float, validator=_norm)
 GAIN: Any = attrs.field(default="realised", alias="information_gain", converter=_checked_gain)
 NAME: Any = width_name()
+
+
+def warn_where_unproven(policy: str, regularization: float, otherwise: str = "") -> None:
+    """Warn if the width "improved" is used with a lambda for which its theorem does not hold.
+
+    Parameters
+    ----------
+    policy
+        Name of the policy's class.
+    regularization
+        lambda, in squared units of y.
+    otherwise
+        End of the message: what else a user can do.
+    """
+    if regularization < 1.0:
+        text = f"the width 'improved' is proven for regularization >= 1, not for {regularization:.3g}"
+        checks.warn(f"{policy}: {text}{otherwise}", UnprovenWidth)
 
 
 @attrs.define(eq=False)
@@ -146,12 +164,9 @@ class Confidence(Stateful):
 
     def warn_where_unproven(self) -> None:
         """Warn if the width "improved" is used with a lambda for which its theorem does not hold."""
-        if self.practical is None and self.name == "improved" and self.regularization < 1.0:
-            checks.warn(
-                f"{self.policy}: the width 'improved' is proven for regularization >= 1, not for "
-                f"{self.regularization:.3g}; confidence='flynn-reeb' and 'whitehouse' hold for any",
-                UnprovenWidth,
-            )
+        if self.practical is None and self.name == "improved":
+            hold = "; confidence='flynn-reeb' and 'whitehouse' hold for any"
+            warn_where_unproven(self.policy, self.regularization, hold)
 
     def width(self, delta: float) -> Width:
         """Return the width named by `confidence` with a failure probability; without a kernel the practical one."""

@@ -42,7 +42,7 @@ from scalable_bandits.kernels import RBF, Kernel, Matern
 from scalable_bandits.kernels.base import Scaled
 from scalable_bandits.policies import _numba_priors as numba_priors
 from scalable_bandits.policies.base import Policy
-from scalable_bandits.policies.confidence import UnprovenWidth
+from scalable_bandits.policies.confidence import warn_where_unproven
 from scalable_bandits.policies.prior_model import PriorShard
 from scalable_bandits.policies.tally import Tally
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
@@ -132,9 +132,7 @@ class LBGPUCB(UnknownPriorPolicy):
         self._volume = float(np.prod(sides[ordered] * part.inverse(len(ordered))))
         self.priors = tuple(map(self._prior, range(self.initial)))
         super().__attrs_post_init__()
-        if self.regularization < 1.0:
-            text = f"LBGPUCB: the width 'improved' is proven for regularization >= 1, not for {self.regularization:.3g}"
-            checks.warn(text, UnprovenWidth)
+        warn_where_unproven("LBGPUCB", self.regularization)
 
     def _prior(self, number: int) -> Prior:
         """Return the prior of the lengthscale q(number)."""

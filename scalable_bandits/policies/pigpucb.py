@@ -29,6 +29,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.kernels import Kernel, Matern
 from scalable_bandits.policies.base import Best, Observations, Policy
+from scalable_bandits.policies.confidence import warn_where_unproven
 from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree
 from scalable_bandits.posteriors.partition.box_cells import BoxCells, CubeIndex
 from scalable_bandits.posteriors.partition.cell import Cell
@@ -141,6 +142,7 @@ class PiGPUCB(Policy):
         own = self.kernel.nu if isinstance(self.kernel, Matern) else 0.0
         if not 1.0 < own < math.inf:
             checks.warn(f"PiGPUCB's guarantee is for Matern kernels with nu > 1; the kernel is {self.kernel}")
+        warn_where_unproven("PiGPUCB", self.regularization)
         d, nu = self.space.dimension, min(self.nu or own or 2.5, 1e6)  # an RBF kernel is the limit
         self._b = (d + 1) / (d + 2 * nu)
         self._width_rule = WidthRule(math.log(4.0 / self.delta), self._b * d)

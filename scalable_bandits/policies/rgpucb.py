@@ -62,6 +62,10 @@ class RGPUCB(GaussianProcessPolicy):
     memory: int | str = MEMORY
     variation_budget: float | None = checks.optional_number(checks.positive)
 
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        self._confidence.warn_where_unproven()
+
     memory_length = functools.cached_property(resolved_memory)  # H
     _forgets = True
 

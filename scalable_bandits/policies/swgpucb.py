@@ -76,7 +76,9 @@ class SWGPUCB(GaussianProcessPolicy):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        if self._width == "theorem" and self.horizon is None:
+        if self._width != "theorem":
+            self._confidence.warn_where_unproven()
+        elif self.horizon is None:
             checks.refuse("horizon", None, "a number, for width='theorem'")
         if self.memory != "auto":
             self._check_window()

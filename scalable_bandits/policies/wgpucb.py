@@ -57,6 +57,10 @@ class WGPUCB(GaussianProcessPolicy):
     confidence: str = NAME
     eta: float = attrs.field(default=0.99, converter=checks.to_float, validator=checks.probability)
 
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        self._confidence.warn_where_unproven()
+
     def width_formula(self) -> Width:
         return self._confidence.width(self.delta)  # (1)
 

@@ -69,13 +69,27 @@ def test_repeats_of_the_best_point_are_no_contradiction():
             policy.tell(X[i % 4], 0.15 * np.sin(17 * i))
 
 
-@pytest.mark.parametrize("kind", [sb.IGPUCB, sb.GPTS])
-def test_a_width_outside_its_theorem(kind):
-    with pytest.warns(UnprovenWidth, match=r"regularization >= 1, not for 0\.01"):
-        kind(BOX, KERNEL, noise=0.1, regularization=0.01)
+@pytest.mark.parametrize(
+    ("kind", "given", "proven"),
+    [
+        (sb.IGPUCB, {}, {"confidence": "flynn-reeb"}),
+        (sb.GPTS, {}, {"confidence": "whitehouse"}),
+        (sb.RGPUCB, {"memory": 9}, {"confidence": "flynn-reeb"}),
+        (sb.SWGPUCB, {"memory": 9, "horizon": 50}, {"width": "theorem"}),
+        (sb.WGPUCB, {}, {"confidence": "flynn-reeb"}),
+        (sb.BKB, {}, {"confidence": "budgeted"}),
+        (sb.BBKB, {}, {"confidence": "budgeted"}),
+        (sb.PiGPUCB, {}, None),
+    ],
+)
+def test_a_width_outside_its_theorem(kind, given, proven):
+    fine = {"space": sb.Grid([[0, 1]], 9), "kernel": sb.Matern(0.3, nu=1.5), **given}
+    with pytest.warns(UnprovenWidth, match=rf"^{kind.__name__}: .*regularization >= 1, not for 0\.01"):
+        kind(**fine, noise=0.1, regularization=0.01)
     with warnings.catch_warnings(action="error"):
-        kind(BOX, KERNEL, regularization=1.0)
-        kind(BOX, KERNEL, regularization=0.01, confidence="flynn-reeb")
+        kind(**fine, regularization=1.0)
+        if proven is not None:
+            kind(**fine, regularization=0.01, **proven)
 
 
 def test_a_learned_model_has_no_proof_to_lose():
