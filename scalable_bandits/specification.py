@@ -108,6 +108,17 @@ def plain(value: Any, array: Callable[[np.ndarray], Any] = _listed, *, named: bo
     return value
 
 
+def is_own(what: Any) -> bool:
+    """Return whether a class or function is one of this package.
+
+    Parameters
+    ----------
+    what
+        Class or function.
+    """
+    return getattr(what, "__module__", "").partition(".")[0] == __name__.partition(".")[0]
+
+
 def type_name(kind: type) -> str:
     """Return the name of a class in specifications: for one that is not of this package "module:name".
 
@@ -116,8 +127,7 @@ def type_name(kind: type) -> str:
     kind
         Class of a policy, environment, kernel, or other value.
     """
-    own = kind.__module__.partition(".")[0] == __name__.partition(".")[0]
-    return kind.__name__ if own else function_name(kind)
+    return kind.__name__ if is_own(kind) else function_name(kind)
 
 
 def imported(argument: str, name: str, what: str) -> Any:
@@ -303,7 +313,7 @@ def register(kind: type[Any]) -> None:
     kind
         Class of a specification or a policy.
     """
-    if kind.__module__.partition(".")[0] == __name__.partition(".")[0]:
+    if is_own(kind):
         REGISTRY[kind.__name__] = kind
 
 

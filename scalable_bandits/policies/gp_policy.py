@@ -45,6 +45,7 @@ from scalable_bandits.posteriors.state import StateEntry, group, member
 from scalable_bandits.priors import check_mean, mean_values
 from scalable_bandits.spaces import EVERYTHING, AvailabilitySets, Domain, Mask, Points, Pool
 from scalable_bandits.spaces.finite import MOST_ENUMERATED
+from scalable_bandits.specification import is_own
 
 ENUMERATED_LEARNING = 20_000  # largest number of candidates of a grid that a model which learns its kernel enumerates
 
@@ -471,8 +472,8 @@ class GaussianProcessPolicy(Policy):
 
     def _play(self, table: Floats, noise: Floats, available: AvailabilitySets = EVERYTHING) -> Columns | None:
         model, points = self.model, self._pending
-        foreign = type(self).__module__.partition(".")[0] != __name__.partition(".")[0]  # which may change any method
-        rule = None if foreign or not self._maximizes_index else self._rule()
+        own = is_own(type(self))  # others may change any method
+        rule = self._rule() if own and self._maximizes_index else None
         if rule is None or points.numbers or points.excluded or not model.plays or not model.engine.plays:
             return None
         columns, done = Columns.empty(len(noise)), 0
