@@ -11,6 +11,7 @@ import numpy as np
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies.base import Best, Observations, Policy
+from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.state import StateEntry, Stateful, array, member, number
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Indices, Mask
@@ -187,6 +188,14 @@ class ArmPolicy(Policy):
         mask = np.zeros(len(self._first), dtype=np.bool_)
         mask[self._first if allowed is None else self._first[allowed]] = True
         return mask
+
+    def highest(self, index: Floats, allowed: Mask | None, least: int) -> int:
+        """Return the arm of largest index (n,) among those at a mask (n,) or all; `least` if it is NaN at all of them.
+
+        NaN is the index of an arm without observations, which may be pending for the first time.
+        """
+        known = ~np.isnan(index) if allowed is None else allowed & ~np.isnan(index)
+        return choose(index, self._salt, known)[0] if known.any() else least
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         self._arms.add(candidate, y, self.regularization / noise_variance)

@@ -24,7 +24,6 @@ import numpy as np
 from scalable_bandits import checks
 from scalable_bandits.formulas.whole import DIGITS, ceiling
 from scalable_bandits.policies.arm_policy import REJECTED, ArmPolicy
-from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.spaces import Indices, Mask
 
 
@@ -89,8 +88,7 @@ class SuccessiveRejects(ArmPolicy):
         least, plays = self._turns.least(allowed, self._pending.numbers)  # (2)
         if plays < REJECTED:
             return least
-        chosen, _ = choose(self._arms.means, self._salt, allowed)
-        return chosen if chosen >= 0 else least
+        return self.highest(self._arms.means, allowed, least)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         super().learn(candidate, y, noise_variance)

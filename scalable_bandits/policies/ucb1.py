@@ -19,7 +19,6 @@ import math
 import attrs
 
 from scalable_bandits.policies.arm_policy import ArmPolicy
-from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.spaces import Mask
 
 
@@ -76,5 +75,4 @@ class UCB1(ArmPolicy):
             return least  # (1)
         index = self.width * self._arms.stds_with(pending)
         index += self._arms.means
-        chosen, _ = choose(index, self._salt, allowed)  # (2)
-        return chosen if chosen >= 0 else least  # every available arm is pending for the first time
+        return self.highest(index, allowed, least)  # (2)

@@ -42,10 +42,10 @@ def smallest_tied(best):
 
 @njit(cache=True, nogil=True)
 def choose(index, allowed, numbers, salt):
-    """Return the position of the largest allowed index, and the index, -inf if nothing is allowed.
+    """Return the position of the largest allowed index, and the index; -1 and -inf if nothing is allowed.
 
     Of tied candidates it is the one whose number has the smallest hash. An empty `allowed` allows all, and with empty
-    `numbers` these are the positions.
+    `numbers` these are the positions. ValueError if the index is NaN wherever it is allowed.
     """
     best = -np.inf
     for i in range(index.shape[0]):
@@ -59,6 +59,8 @@ def choose(index, allowed, numbers, salt):
             h = tie_hash(number, salt)
             if chosen < 0 or h < smallest or (h == smallest and number < first):
                 chosen, smallest, first = i, h, number
+    if chosen < 0 and (allowed.any() if allowed.shape[0] else index.shape[0] > 0):
+        raise ValueError("index: got NaN at every candidate; allowed: numbers, from a finite kernel and prior mean")
     return chosen, best
 
 

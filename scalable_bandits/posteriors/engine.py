@@ -258,7 +258,10 @@ class ForgettingEngine(Engine):
 def choose(
     index: Floats, salt: int, allowed: Mask | None = None, numbers: Indices = numba_choice.SAME
 ) -> tuple[int, float]:
-    """Return the position of the largest index, ties broken by a hash of the candidates' numbers, and the index."""
+    """Return the position of the largest index, ties broken by a hash of the candidates' numbers, and the index.
+
+    Returns -1 and -inf if there are no candidates. Raises ValueError if the index is NaN at all of them.
+    """
     return numba_choice.choose(index, numba_choice.ALL if allowed is None else allowed, numbers, np.uint64(salt))
 
 
