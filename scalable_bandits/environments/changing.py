@@ -107,6 +107,7 @@ class DriftingFunction(ChangingEnvironment):
             allowed = f"({len(self.knots)}, {len(self.centers)}), one row for each knot and one column for each center"
             checks.refuse("weights", f"shape {self.weights.shape}", allowed)
         gram = kernel.block(self.centers)
+        kernel.check_values(self.centers)
         self.rkhs_norm = max(norm_of(gram, w) for w in self.weights)
         self._steps = [norm_of(gram, step) for step in np.diff(self.weights, axis=0)]
         self.variation_budget = float(sum(self._steps))
@@ -216,7 +217,10 @@ class AutoregressiveProcess(ChangingEnvironment):
         if not kernel.epsilon:
             checks.refuse("kernel", kernel, "a kernel times TemporalDecay(epsilon), with 0 < epsilon <= 1")
         self.kernel = kernel
-        values, vectors = eigh(kernel.block(self._candidates.points()))
+        points = self._candidates.points()
+        covariance = kernel.block(points)
+        kernel.check_values(points)
+        values, vectors = eigh(covariance)
         self._root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
         self._last: list[Floats] = []  # f in the last round of each computed block
         self._block_number = -1

@@ -192,6 +192,7 @@ def _drawn(space: FiniteSpace, kernel: Kernel, seed: int) -> tuple[Floats, Float
     checks.kind("kernel", kernel, Kernel, "a kernel, such as RBF(0.2)")
     points = tabulated(space).points()
     covariance = kernel.block(points)
+    kernel.check_values(points)
     return points, covariance, gaussian_draw(covariance, generator(checks.integer("seed", seed, 0), "function"))
 
 
@@ -235,6 +236,7 @@ class RKHSFunction(Environment):
         if len(self.weights) != len(self.centers):
             checks.refuse("weights", f"shape {self.weights.shape}", f"({len(self.centers)},), one a center")
         self.rkhs_norm = norm_of(kernel.block(self.centers), self.weights)
+        kernel.check_values(self.centers)
         self._largest: float | None = None  # on a box or a grid too large for a table, once it is known
 
     @classmethod
@@ -324,7 +326,9 @@ class RKHSFunction(Environment):
         if not checks.finite("height", height, ndim=0) > 0.0:
             checks.refuse("height", height, "a positive number")
         center = space.draw(1, generator(checks.integer("seed", seed, 0), "function"))
-        return cls(space, kernel, center, np.array([height / kernel.block(center)[0, 0]]), noise, seed)
+        variance = kernel.block(center)[0, 0]
+        kernel.check_values(center)
+        return cls(space, kernel, center, np.array([height / variance]), noise, seed)
 
     def optimum(self, t: int = 1, available: ArrayLike | None = None) -> float:
         """Return the largest value over the available candidates (mask (size,)), in units of y.

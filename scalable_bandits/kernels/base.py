@@ -15,8 +15,10 @@ from numpy.typing import ArrayLike
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.specification import Specification
+from scalable_bandits.specification import Specification, is_own
 
+MOST_CHECKED = 32  # largest number of points at which a kernel of another package is checked
+ROUNDING = 1e-6  # error of its values as a share of the largest, if they are computed in single precision
 MOST_FEATURES = 1024  # largest number of features of a product of kernels
 
 
@@ -169,6 +171,17 @@ class Kernel(Specification):
         for part in self.parts:
             part.check(dimension)
 
+    def check_values(self, X: Floats) -> None:
+        """Raise ValueError unless the kernel's values at points X (n, d) are covariances.
+
+        Only kernels of other packages are looked at, also those of which this one is made, at up to 32 of the points.
+        """
+        if not is_own(type(self)):
+            _check_covariances(self, X[np.linspace(0, len(X) - 1, min(len(X), MOST_CHECKED)).astype(np.int64)])
+            return
+        for part in self.parts:
+            part.check_values(X)
+
     def block(self, X: ArrayLike, Z: ArrayLike | None = None) -> Floats:
         """Compute the covariances K(X, Z).
 
@@ -220,6 +233,37 @@ def _points(name: str, value: ArrayLike) -> Floats:
     if array.ndim not in (1, 2) or not array.size:
         checks.refuse(name, f"an array of shape {array.shape}", "(n, d) or (n,), at least one point")
     return np.ascontiguousarray(array.reshape(len(array), -1))
+
+
+def _check_covariances(kernel: Kernel, X: Floats) -> None:
+    """Refuse a kernel whose values at points X (n, d) are no covariances."""
+    fill, diagonal, n = f"{type(kernel).__name__}.fill", f"{type(kernel).__name__}.diagonal", len(X)
+    rows, columns = slice(0, n // 2 + 1), slice(n // 3, n)  # another shape, and other first points
+    K, part = np.full((n, n), np.nan), np.full((n // 2 + 1, n - n // 3), np.nan)
+    for first, second, out in ((X, X, K), (X[rows], X[columns], part)):
+        returned = kernel.fill(first, second, out)
+        if not np.isfinite(out).all():
+            i, j = np.argwhere(~np.isfinite(out))[0]
+            left = f"leaves some of out unset, or writes {out[i, j]}" if returned is None else "returns values"
+            given = f"{fill}, which {left}, as at points {first[i].tolist()} and {second[j].tolist()}"
+            checks.refuse("kernel", given, "fill(X, Z, out) that writes finite covariances to all of out")
+    room = ROUNDING * float(np.abs(K).max())
+    if np.abs(part - K[rows, columns]).max() > room:
+        given = f"{fill}, whose value at two points depends on the other points"
+        checks.refuse("kernel", given, "a function of two points")
+    if (difference := float(np.abs(K - K.T).max())) > room:
+        checks.refuse("kernel", f"{fill}, with |k(x, z) - k(z, x)| = {difference:.3g}", "a symmetric function")
+    variances = np.asarray(kernel.diagonal(X))
+    if variances.shape != (n,):
+        checks.refuse("kernel", f"{diagonal}, of shape {variances.shape} at {n} points", f"({n},), one for each point")
+    differs = ~(np.abs(variances - K.diagonal()) <= room)  # also NaN
+    if differs.any():
+        i = int(differs.argmax())
+        given = f"{diagonal}, which is {variances[i]:.6g} at {X[i].tolist()}, where {fill} has {K[i, i]:.6g}"
+        checks.refuse("kernel", given, "the same variances in both")
+    if (smallest := float(np.linalg.eigvalsh(K)[0])) < -n * room:
+        given = f"{fill}, whose matrix at {n} points has the eigenvalue {smallest:.3g}"
+        checks.refuse("kernel", given, "a positive semi-definite kernel")
 
 
 def _kernels(parts: Any) -> tuple[Kernel, ...]:

@@ -325,6 +325,9 @@ class OnDimensions(Kernel):
             checks.refuse("dimensions", list(self.dimensions), f"dimensions from 0 to {dimension - 1}")
         self.kernel.check(len(self.dimensions))
 
+    def check_values(self, X: Floats) -> None:
+        self.kernel.check_values(self._part(X))
+
     def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
         self.kernel.fill(self._part(X), self._part(Z), out)
 

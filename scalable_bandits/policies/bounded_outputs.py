@@ -117,6 +117,8 @@ class BoundedOutputsPolicy(GaussianProcessPolicy):
         norms, noises, first = self.rkhs_norms, self.noises, self._confidence
         own = [(norms.get(name, first.norm), noises.get(name, first.noise)) for name in self.constraints]
         self._confidences = (first, *(attrs.evolve(first, norm=norm, noise=noise) for norm, noise in own))
+        for kernel in self._every_kernel[1:]:
+            kernel.check_values(self.domain.coordinates())
         variances = [float(kernel.diagonal(self.domain.coordinates()).max()) for kernel in self._every_kernel]
         self._largest = np.sqrt(variances) * [confidence.norm for confidence in self._confidences]
         if max(variances) > variances[0]:

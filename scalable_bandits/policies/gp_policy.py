@@ -200,6 +200,7 @@ class GaussianProcessPolicy(Policy):
             checks.refuse("prior_mean", self.prior_mean, f"a number on {kind}")
         if self.kernel is not None:
             some = self.space.encode(self.domain.sample(self.seed))
+            self._prior_kernel.check_values(some)
             self._given_mean_at(some[:1])
             largest = float(self._prior_kernel.diagonal(some).max())  # ValueError if it has too few arms
             self._measuring.expect_variance(largest, self._forgets, self.horizon)

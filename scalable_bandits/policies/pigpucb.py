@@ -130,6 +130,8 @@ class PiGPUCB(Policy):
         if self.space.named:
             checks.refuse("space", type(self.space).__name__, "a Grid, Points or a Box: cells divide a cube of numbers")
         self.kernel.check(self.space.dimension)
+        some = self.domain.sample(self.seed)
+        self.kernel.check_values(some)
         if self.kernel.epsilon:
             checks.refuse("kernel", self.kernel, "one without TemporalDecay: cells do not forget")
         if self.theory:
@@ -149,8 +151,7 @@ class PiGPUCB(Policy):
         q = d * (d + 1) / (d * (d + 2) + 2 * nu)
         self._divisions = 1 if self.horizon is None else max(round(self.horizon ** (q / d)), 1)  # (1)
         self._partition: Partition | None = self._empty_partition()  # None after `_discard`
-        largest = float(self.kernel.diagonal(self.domain.sample(self.seed)).max())
-        self._measuring.expect_variance(largest, self._forgets, self.horizon)
+        self._measuring.expect_variance(float(self.kernel.diagonal(some).max()), self._forgets, self.horizon)
 
     def _empty_partition(self, remote: bool = True) -> Partition:
         log, tree = ObservationLog(), ArgmaxTree(self.rkhs_norm, self.noise)

@@ -122,7 +122,10 @@ class UnknownPriorPolicy(Policy):
             prior.check(self.space)
             check_engine(self.engine, self.domain.size, prior.kernel.epsilon, exact=True)
             prior.mean_at(some[:1], 1, self.domain.model_space)
-        largest = max(float(prior.on(self.space).kernel.diagonal(some).max()) for prior in self.priors)
+        kernels = [prior.on(self.space).kernel for prior in self.priors]
+        for kernel in kernels:
+            kernel.check_values(some)
+        largest = max(float(kernel.diagonal(some).max()) for kernel in kernels)
         self.tally = Tally.of(len(self.priors), self._salt)
         self._queried = np.zeros(self.domain.size, dtype=np.bool_)
         self._make_shards(self.domain.model_space, {})

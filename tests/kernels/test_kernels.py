@@ -3,7 +3,9 @@
 import functools
 import json
 import pickle
+from typing import ClassVar
 
+import attrs
 import numba
 import numpy as np
 import pytest
@@ -293,3 +295,97 @@ def test_covariance_keeps_a_copy_of_its_matrix():
     assert kernel.matrix[0, 0] == 1.0
     with pytest.raises(ValueError, match="read-only"):
         kernel.matrix[0, 0] = 5.0
+
+
+# ---- kernels of other packages
+
+
+@attrs.frozen
+class Mine(sb.Kernel):
+    """Exponential kernel in one dimension, with a fault."""
+
+    broken: ClassVar[bool] = False  # from now on, as no check can see it
+    fault: str = ""
+
+    def fill(self, X, Z, out):
+        lag = X - Z.T
+        values = np.exp(-np.abs(lag))
+        if self.fault == "returns":
+            return values
+        if self.fault == "part":
+            out[:, :1] = values[:, :1]
+            return None
+        if self.fault == "nan" or Mine.broken:
+            values[lag == 0.0] = np.nan
+        elif self.fault == "asymmetric":
+            values = np.exp(-lag)
+        elif self.fault == "indefinite":
+            values = np.where(np.abs(lag) < 0.35, 1.0, 0.0)
+        elif self.fault == "scaled":
+            values /= values.sum()
+        out[:] = values
+        return None
+
+    def diagonal(self, X):
+        return {"half": np.full(len(X), 0.5), "column": np.ones((len(X), 1)), "no number": np.full(len(X), np.nan)}.get(
+            self.fault, np.ones(len(X))
+        )
+
+
+LINE, OTHERS = sb.Grid([[0, 1]], 30), {"noise": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("returns", r"fill, which returns values, as at points \[0\.0\] and \[0\.0\]"),
+        ("part", r"fill, which leaves some of out unset, or writes nan, as at points \[0\.0\] and \[0\.03"),
+        ("nan", r"fill, which leaves some of out unset, or writes nan, as at points \[0\.0\] and \[0\.0\]"),
+        ("asymmetric", r"fill, with .* = 2\.35'; allowed: a symmetric function"),
+        (
+            "indefinite",
+            "fill, whose matrix at 30 points has the eigenvalue -.*; allowed: a positive semi-definite",
+        ),
+        ("scaled", "fill, whose value at two points depends on the other points"),
+        ("half", r"diagonal, which is 0\.5 at \[0\.0\], where Mine\.fill has 1"),
+        ("no number", r"diagonal, which is nan at \[0\.0\], where Mine\.fill has 1"),
+        ("column", r"diagonal, of shape \(30, 1\) at 30 points'; allowed: \(30,\), one for each point"),
+    ],
+)
+def test_a_kernel_of_others_has_covariances(fault, message):
+    with pytest.raises(ValueError, match=rf"^kernel: got [\"']Mine\.{message}"):
+        sb.GPUCB(LINE, Mine(fault))
+
+
+@pytest.mark.parametrize("make", [
+    *(lambda k, name=name: getattr(sb, name)(LINE, k, **OTHERS) for name in ("GPUCB", "GPTS", "GPEI", "BKB")),
+    lambda k: sb.SWGPUCB(LINE, k, memory=3),
+    lambda k: sb.PiGPUCB(LINE, k),
+    lambda k: sb.GPUCB(sb.Box([[0, 1]]), k),
+    lambda k: sb.PEGPUCB(LINE, [sb.Prior("a", sb.RBF(0.2)), sb.Prior("b", k)]),
+    lambda k: sb.CONFIG(LINE, sb.RBF(0.2), constraints={"g": sb.AtMost(0.0)}, kernels={"g": k}),
+    lambda k: sb.GPUCB(LINE, sb.RBF(0.2) + 2.0 * k),
+    lambda k: sb.GPUCB(sb.Grid([[0, 1]] * 2, 9), sb.RBF(0.2) * sb.OnDimensions(k, [1])),
+    lambda k: sb.GPSample(LINE, k),
+    lambda k: sb.RKHSFunction.sparse(LINE, k),
+    lambda k: sb.RKHSFunction.planted(LINE, k),
+    lambda k: sb.DriftingFunction.sparse(LINE, k, knots=[1, 5]),
+    lambda k: sb.AutoregressiveProcess(LINE, k * sb.TemporalDecay(0.1)),
+])  # fmt: skip
+@pytest.mark.filterwarnings("ignore:PiGPUCB's guarantee")
+def test_who_takes_a_kernel_of_others_looks_at_it(make):
+    with pytest.raises(ValueError, match=r"^kernel: got [\"']Mine\.fill, which .* writes nan"):
+        make(Mine("nan"))
+    make(Mine())
+
+
+def test_a_kernel_of_others_on_a_single_point():
+    assert sb.GPUCB(sb.Points([0.5]), Mine()).ask().tolist() == [0.5]
+
+
+def test_no_candidate_is_chosen_by_an_index_that_is_nan(monkeypatch):
+    """In the compiled loop too, where it was played as candidate -1."""
+    policy = sb.SWGPUCB(LINE, Mine(), memory=5)
+    monkeypatch.setattr(Mine, "broken", True)
+    with pytest.raises(ValueError, match=r"^index: got NaN at every candidate; allowed: numbers"):
+        sb.simulate(policy, sb.GPSample(LINE, sb.RBF(0.2)), 20)
