@@ -114,7 +114,7 @@ def coverage(policy: Policy, environment: Environment, run: Trajectory, points: 
         copy.tell(x[before:t], y[before:t])
         before = int(t)
         mean, std = copy.posterior(everywhere)
-        error = np.abs(environment.table(before + 1 if environment.changing else 1) - mean)
+        error = np.abs(environment.table_at(before + 1 if environment.changing else 1) - mean)
         within = (error <= copy.width * std).mean() if np.isfinite(copy.width) else np.nan
         found.append((within, (error <= NORMAL * std).mean()))
     confidence, normal = np.array(found, dtype=np.float64).T

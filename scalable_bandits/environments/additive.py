@@ -171,7 +171,7 @@ class AdditiveFunction(Environment):
     def evaluate(self, points: Floats) -> Floats:
         total = np.zeros(len(points))
         for j, (term, group) in enumerate(zip(self.terms, self.groups, strict=True)):
-            total += term.evaluate(self._parts(points[:, group], j))
+            total += term.values_at(self._parts(points[:, group], j))
         return total
 
     def optimum(self, t: int = 1, available: ArrayLike | None = None) -> float:
@@ -192,7 +192,7 @@ class AdditiveFunction(Environment):
         if term.space.size is not None or self.space.size is None:
             return term.optimum()
         part = tabulated(_projected(self.space, self.groups[j], None))
-        return float(term.evaluate(self._parts(part.points(), j)).max())
+        return float(term.values_at(self._parts(part.points(), j)).max())
 
 
 def _hidden(dimension: int, count: int, seed: int) -> list[int]:

@@ -15,7 +15,7 @@ from scalable_bandits.environments.noise import GaussianNoise, Noise
 from scalable_bandits.randomness import RoundStream
 from scalable_bandits.spaces import AvailabilitySets, FiniteSpace, Space, availability
 from scalable_bandits.spaces.finite import counted
-from scalable_bandits.specification import Specification
+from scalable_bandits.specification import Specification, is_own
 
 TABLE_LIMIT = 10_000_000  # largest number of candidates whose values are kept in a table
 MOST_EVALUATED = 50_000_000  # largest number of candidates that are all evaluated to find the optimum
@@ -87,6 +87,25 @@ class Environment(Specification):
         """Return f of round t at points (k, d), shape (k,), in units of y."""
         return self.evaluate(points)
 
+    def values_at(self, points: Floats, t: int = 1) -> Floats:
+        """Return what `evaluate_at` returns, (k,), in units of y; ValueError unless it is a number for each point."""
+        method = "evaluate" if is_own(type(self).evaluate_at) else "evaluate_at"
+        return self._checked(method, self.evaluate_at(points, t), len(points), "point")
+
+    def table_at(self, t: int = 1) -> Floats:
+        """Return what `table` returns, (size,), in units of y; ValueError unless it is a number for each candidate."""
+        return self._checked("table", self.table(t), self.space.size or 0, "candidate")
+
+    def _checked(self, method: str, values: Any, count: int, what: str) -> Floats:
+        """Return the values (count,) of a method of this package; check and convert those of any other one."""
+        if is_own(getattr(type(self), method)):
+            return values
+        name = f"{type(self).__name__}.{method}"
+        found = checks.finite(name, values)
+        if found.shape != (count,):
+            checks.refuse(name, f"values of shape {found.shape}", f"({count},), one for each {what}")
+        return found
+
     def available(self, t: int) -> NDArray[np.bool_] | None:
         """Return the mask (size,) of the candidates available in round t; None if all are."""
         return None
@@ -106,7 +125,7 @@ class Environment(Specification):
     def mean(self, x: ArrayLike, t: int = 1) -> Any:
         """Return f(x) in round t >= 1, without noise: a number for one point, (k,) for k points, in units of y."""
         points, single = self._inside(x)
-        values = self.evaluate_at(points, checks.integer("t", t, 1))
+        values = self.values_at(points, checks.integer("t", t, 1))
         return float(values[0]) if single else values
 
     def noise_at(self, t: int) -> float:
@@ -136,9 +155,9 @@ class Environment(Specification):
         points, single = self._inside(x)
         t = checks.integer("t", t, 1)
         if self.changing:
-            values = np.concatenate([self.evaluate_at(points[[i]], t + i) for i in range(len(points))])
+            values = np.concatenate([self.values_at(points[[i]], t + i) for i in range(len(points))])
         else:
-            values = self.evaluate(points)
+            values = self.values_at(points, t)
         observed = np.array([self.measured(points[i], float(values[i]), t + i) for i in range(len(points))])
         return float(observed[0]) if single else observed
 
@@ -151,8 +170,7 @@ class Environment(Specification):
             If the space is a box, or has more than ten million candidates.
         """
         if self._table is None:
-            self._table = self.evaluate(tabulated(self.space).points())
-            self._table.flags.writeable = False
+            self._table = checks.frozen(self.values_at(tabulated(self.space).points()))
         return self._table
 
     def in_advance(self, candidates: int, rounds: int) -> bool:
@@ -198,7 +216,7 @@ class Environment(Specification):
             available = self.restricted(available, t)
             if available is None and space.size > TABLE_LIMIT:
                 return extreme(self, sign=1.0)
-            values = self.table(t)
+            values = self.table_at(t)
             return float((values if available is None else values[availability(available, len(values))]).max())
         if available is not None:
             checks.refuse("available", available, "None on a box")
@@ -255,16 +273,16 @@ def extreme(environment: Environment, sign: float, starts: Floats | None = None)
     space, candidates = environment.space, environment.space.finite
     if candidates is not None and candidates.size <= MOST_EVALUATED:
         parts = (np.arange(i, min(i + AT_ONCE, candidates.size)) for i in range(0, candidates.size, AT_ONCE))
-        return sign * max(float((sign * environment.evaluate(candidates.points(part))).max()) for part in parts)
+        return sign * max(float((sign * environment.values_at(candidates.points(part))).max()) for part in parts)
     if space.size is not None or space.box is None:
         given = "a space of named parameters" if space.box is None else f"{counted(space.size or 0)} candidates"
         checks.refuse("space", given, KNOWN)
 
     def negated(x: Floats) -> float:
-        return -sign * float(environment.evaluate(x[None])[0])
+        return -sign * float(environment.values_at(x[None])[0])
 
     drawn = space.candidate_set(2**14, 0).points()
-    values = sign * environment.evaluate(drawn)
+    values = sign * environment.values_at(drawn)
     best = float(values.max())
     for start in [*drawn[np.argsort(-values)[:20]], *([] if starts is None else starts)]:
         found = minimize(negated, start, bounds=[(low, high) for low, high in space.box.tolist()])

@@ -48,7 +48,7 @@ class ChangingEnvironment(Environment):
         return self.evaluate_at(points, 1)
 
     def evaluate_at(self, points: Floats, t: int) -> Floats:
-        return self.table(t)[self._candidates.index(points)]
+        return self.table_at(t)[self._candidates.index(points)]
 
 
 class DriftingFunction(ChangingEnvironment):
@@ -335,13 +335,13 @@ class MovingSearchSpace(Environment):
         return np.arange(first - 1, first - 1 + count) % len(self._available)  # type: ignore[arg-type]
 
     def evaluate(self, points: Floats) -> Floats:
-        return self.environment.evaluate(points)
+        return self.environment.values_at(points)
 
     def evaluate_at(self, points: Floats, t: int) -> Floats:
-        return self.environment.evaluate_at(points, t)
+        return self.environment.values_at(points, t)
 
     def table(self, t: int = 1) -> Floats:
-        return self.environment.table(t)
+        return self.environment.table_at(t)
 
     def measured(self, point: Floats, value: float, t: int) -> float:
         return self.environment.measured(point, value, t)

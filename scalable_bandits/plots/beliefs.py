@@ -165,7 +165,7 @@ def _line(
     if not policy.space.has_coordinates:
         ax.errorbar(x, mean, 1.96 * std, fmt="o", markersize=4, color=COLOURS[0], label="mean, 1.96 deviations")
         if environment is not None:
-            ax.plot(x, environment.table(policy.rounds + 1), "_", color="black", markersize=12, label="f")
+            ax.plot(x, environment.table_at(policy.rounds + 1), "_", color="black", markersize=12, label="f")
     else:
         ax.fill_between(x, mean - 1.96 * std, mean + 1.96 * std, color=COLOURS[0], alpha=0.2, linewidth=0,
                         label="1.96 deviations")  # fmt: skip
@@ -192,7 +192,7 @@ def function_at(environment: Environment, t: int, side: int) -> tuple[Floats, Fl
     """Return points and values of f in a round, on a box `side` each way, and their shape if they are a lattice."""
     drawn = environment.space.drawn(side)
     points = drawn.points()
-    values = environment.table(t) if drawn is environment.space.finite else environment.evaluate_at(points, t)
+    values = environment.table_at(t) if drawn is environment.space.finite else environment.values_at(points, t)
     return points, values, drawn.lattice
 
 

@@ -59,17 +59,17 @@ class Play:
         policy, environment = self.policy, self.environment
         space = policy.domain.numbered
         if environment.changing and not policy.domain.by_visit:
-            return lambda candidate, t: float(environment.table(t)[candidate])
+            return lambda candidate, t: float(environment.table_at(t)[candidate])
 
         def evaluate(candidate: int, t: int = 0) -> float:  # the points of a whole box grow in number
-            return float(environment.evaluate(policy.domain.points([candidate]))[0])
+            return float(environment.values_at(policy.domain.points([candidate]))[0])
 
         if policy.domain.by_visit or space.size > TABLE_LIMIT or not environment.tabulated:
             return evaluate
         if not environment.in_advance(space.size, rounds):
             once = functools.cache(evaluate)
             return lambda candidate, t: once(candidate)
-        table = environment.table() if space == environment.space else environment.evaluate(space.points())
+        table = environment.table_at() if space == environment.space else environment.values_at(space.points())
         if isinstance(space, FiniteSpace) and space.distinct:  # otherwise a choice is mapped to the first of its equals
             self._table, self._largest = np.array(table, dtype=np.float64), float(np.abs(table).max())
         return lambda candidate, t: table.item(candidate)

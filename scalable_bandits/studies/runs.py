@@ -207,14 +207,14 @@ def uniform_regret(environment: Environment, horizon: int) -> float:
         space, candidates = environment.space, environment.space.finite
         if candidates is not None and candidates.size > TABLE_LIMIT:
             drawn = generator(0, "uniform play").integers(candidates.size, size=DRAWN)
-            return float(environment.optimum() - environment.evaluate(candidates.points(drawn)).mean())
-        finite = candidates is not None
-        values = environment.table() if finite else environment.evaluate(space.candidate_set(SOBOL_POINTS, 0).points())
+            return float(environment.optimum() - environment.values_at(candidates.points(drawn)).mean())
+        points = None if candidates is not None else space.candidate_set(SOBOL_POINTS, 0).points()
+        values = environment.table_at() if points is None else environment.values_at(points)
         return float(environment.optimum() - values.mean())
     total = 0.0
     for t in range(1, horizon + 1):
         available = environment.available(t)
-        values = environment.table(t) if available is None else environment.table(t)[available]
+        values = environment.table_at(t) if available is None else environment.table_at(t)[available]
         total += float(values.max() - values.mean())
     return total / horizon
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -462,6 +463,83 @@ class TestEnvironment:
         environment = sb.FunctionEnvironment(sb.Grid([[0, 1]], 3), lambda x: -((x[0] - 0.4) ** 2))
         assert environment.optimum() == pytest.approx(-0.01)
         assert environment.optimum(available=[0, 2]) == pytest.approx(-0.16)
+
+
+# ---- environments of other packages
+
+
+class Lines(sb.Environment):
+    """f(x) = x in one dimension, or what else a function of the points returns."""
+
+    def __init__(self, space: sb.Space, values: Callable[..., Any]):
+        super().__init__(space, sb.GaussianNoise(0.0))
+        self.values = values
+
+    def evaluate(self, points: np.ndarray) -> Any:
+        return self.values(points)
+
+
+class Changing(sb.environments.ChangingEnvironment):
+    """The same, in every round."""
+
+    def __init__(self, space: sb.Space, values: Callable[..., Any]):
+        super().__init__(space, sb.GaussianNoise(0.0))
+        self.values = values
+
+    def table(self, t: int = 1) -> Any:
+        return self.values(self.space.finite.points())
+
+
+class TestOwnEnvironments:
+    """What they return is one finite number for each point, of any type."""
+
+    LINE = sb.Grid([[0, 1]], 30)
+
+    @pytest.mark.parametrize(
+        ("values", "message"),
+        [
+            (lambda x: x, r"got 'values of shape \(\d+, 1\)'; allowed: \(\d+,\), one for each (point|candidate)"),
+            (lambda x: 1.0, r"got 'values of shape \(\)'; allowed: \(\d+,\), one for each"),
+            (lambda x: np.where(x[:, 0] > 0.9, np.nan, x[:, 0]), "got .*nan.*; allowed: finite numbers"),
+            (lambda x: ["a"] * len(x), "got .*; allowed: numbers"),
+        ],
+        ids=["column", "scalar", "nan", "text"],
+    )
+    def test_refused_by_name(self, values: Callable[..., Any], message: str) -> None:
+        one, changing = Lines(self.LINE, values), Changing(self.LINE, values)
+        kernel = {"kernel": sb.RBF(0.2), "noise": 0.1}
+        for method, call in (
+            ("Lines.evaluate", one.table),
+            ("Lines.evaluate", lambda: one.mean([1.0])),
+            ("Lines.evaluate", lambda: one.observe([1.0])),
+            ("Lines.evaluate", lambda: sb.simulate(sb.GPUCB(self.LINE, **kernel), one, 5)),
+            ("Lines.evaluate", lambda: Lines(sb.Box([[0, 1]]), values).optimum()),
+            ("Lines.evaluate", lambda: sb.MovingSearchSpace(one, [[True] * 30]).table()),
+            ("Lines.evaluate", lambda: sb.AdditiveFunction(self.LINE, [one], [[0]]).mean([1.0])),
+            ("Changing.table", lambda: changing.observe([1.0])),
+            ("Changing.table", changing.optimum),
+            ("Changing.table", lambda: sb.simulate(sb.GPUCB(self.LINE, **kernel), changing, 5)),
+        ):
+            with pytest.raises(ValueError, match=f"^{method}: {message}"):
+                call()
+
+    @pytest.mark.parametrize(
+        "values", [lambda x: x[:, 0].tolist(), lambda x: x[:, 0].astype(np.float32), lambda x: x[:, 0] > 0.5]
+    )
+    def test_converted(self, values: Callable[..., Any]) -> None:
+        for kind in (Lines, Changing):
+            environment = kind(self.LINE, values)
+            assert environment.mean(self.LINE.points()).dtype == np.float64
+            run = sb.simulate(sb.RandomSearch(self.LINE), environment, 20)
+            expected = np.asarray(values(self.LINE.points()), dtype=np.float64)[run.candidate]
+            np.testing.assert_array_equal(run.y, expected)
+
+    def test_a_table_is_a_copy(self) -> None:
+        kept = np.arange(30.0)
+        environment = Lines(self.LINE, lambda x: kept)
+        assert not environment.table().flags.writeable
+        kept += 1.0
+        assert environment.table()[0] == 0.0
 
 
 # ---- measured data
