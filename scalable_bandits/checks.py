@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import re
@@ -104,6 +105,18 @@ def kind(name: str, value: Any, expected: type[Any] | tuple[type[Any], ...], all
     """Refuse a value that is not an instance of a class (abstract or not) or of one of several classes."""
     if not isinstance(value, expected):
         refuse(name, value, allowed)
+
+
+def takes(name: str, function: Callable[..., Any], *arguments: str) -> None:
+    """Refuse a function that cannot be called with so many arguments, of which these are the names in the message."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # a compiled function has none
+        return
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        refuse(name, f"a function of {signature}", f"a function of ({', '.join(arguments)})")
 
 
 def flag(name: str, value: Any) -> bool:

@@ -118,9 +118,10 @@ class Prior(Specification):
     mean: Mean = attrs.field(default=0.0, eq=attrs.cmp_using(eq=_same), hash=False)
 
     def __attrs_post_init__(self) -> None:
-        if callable(self.mean):
-            return
         with self._named():
+            if callable(self.mean):
+                checks.takes("mean", self.mean, "points", "t")
+                return
             means = checks.finite("mean", self.mean)
             if means.ndim > 1 or not means.size:
                 allowed = "a number, an array (size,), or a function of points and round"

@@ -189,7 +189,9 @@ class GaussianProcessPolicy(Policy):
         if self.on is not None and (whole or not (self.space.scanned or self._engine_is_sharded())):
             allowed = f"None for the engine {self.engine!r}: an executor can hold tiles of the engine 'tiled'"
             checks.refuse("on", self.on, allowed)
-        if self.prior_mean is not None and not callable(self.prior_mean):
+        if callable(self.prior_mean):
+            checks.takes("prior_mean", self.prior_mean, "points")
+        elif self.prior_mean is not None:
             means = checks.finite("prior_mean", self.prior_mean)
             check_mean("prior_mean", means, self.space)
             self.prior_mean = checks.frozen(means) if means.ndim else float(means)
