@@ -165,6 +165,8 @@ def test_refusals():
         sb.GPTS(SPACE, sb.Linear(), samples="pathwise")
     with pytest.raises(ValueError, match=r"kernel: got Matern.*; allowed: RBF"):
         sb.GPTS(SPACE, sb.Matern(), samples="pathwise", basis="quadrature")
+    with pytest.raises(ValueError, match=r"kernel: got Constant.*; others with samples='exact', .*register_freq"):
+        sb.GPTS(sb.Box([[0, 1]]), sb.Constant() * sb.RBF(), samples="pathwise")
     with pytest.raises(ValueError, match=r"space: got '20,001 candidates'"):
         sb.GPTS(sb.Grid([[0, 1]], 20_001), sb.RBF(), samples="exact")
 

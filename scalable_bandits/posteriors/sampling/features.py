@@ -91,7 +91,8 @@ def _spectral(kernel: Kernel, d: int, n: int, rng: np.random.Generator) -> Float
         if kind in _frequencies:
             return _frequencies[kind](kernel, d, n, rng)
     known = ", ".join(kind.__name__ for kind in _frequencies)
-    checks.refuse("kernel", kernel, f"{known}, and their sums, products and multiples")
+    others = "others with samples='exact', on a box or few candidates, or after `register_frequencies`"
+    checks.refuse("kernel", kernel, f"{known}, and their sums, products and multiples; {others}")
 
 
 # Function of kernel, d, n and generator that returns frequencies (n, d).
