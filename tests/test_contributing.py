@@ -142,6 +142,12 @@ def test_confidence_width(made):
 
 def test_kernel(made):
     """Formula, and derivative by differences."""
+    brownian, grid = made("kernel").Brownian(), sb.Grid([[0, 1]], 5)
+    assert sb.GPUCB(grid, brownian).kernel.block(grid.points()[2:]).tolist() == [
+        [0.5] * 3,
+        [0.5, 0.75, 0.75],
+        [0.5, 0.75, 1],
+    ]
     kernel, rng = made("kernel").Cauchy(0.5), np.random.default_rng(0)
     X, Z = rng.random((4, 2)), rng.random((3, 2))
     r = np.linalg.norm(X[:, None] - Z[None], axis=2) / 0.5
