@@ -220,7 +220,8 @@ class RKHSFunction(Environment):
     Raises
     ------
     ValueError
-        If centers or weights are not finite, or their shapes do not fit each other and the space.
+        If centers or weights are not finite, their shapes do not fit each other and the space, or a kernel of another
+        package has values that are no covariances.
     """
 
     def __init__(
@@ -368,7 +369,7 @@ class GPSample(TableEnvironment):
     Raises
     ------
     ValueError
-        If the space is not finite.
+        If the space is not finite, or a kernel of another package has values that are no covariances.
     """
 
     def __init__(self, space: FiniteSpace, kernel: Kernel, noise: Noise | None = None, *, seed: int = 0):

@@ -141,7 +141,8 @@ class GaussianProcessPolicy(Policy):
     Raises
     ------
     ValueError
-        If the kernel or the prior mean does not fit the space, the engine is unknown or does not fit the kernel or the
+        If the kernel or the prior mean does not fit the space, a kernel of another package has values that are no
+        covariances (`Kernel.check_values`), the engine is unknown or does not fit the kernel or the
         number of candidates, the regularization is lost in the rounding of the prior variance, `refit` is given where
         the function changes over rounds, or there is no kernel for a policy that cannot learn one, or for arms.
 
