@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from abc import abstractmethod
 from typing import Any
@@ -21,6 +22,12 @@ TABLE_LIMIT = 10_000_000  # largest number of candidates whose values are kept i
 MOST_EVALUATED = 50_000_000  # largest number of candidates that are all evaluated to find the optimum
 AT_ONCE = 1_000_000  # candidates evaluated at a time where there is no table
 IN_ADVANCE = 100_000  # largest number of candidates at which f is evaluated one by one before they are played
+
+
+@functools.lru_cache(maxsize=64)
+def _foreign(kind: type, *methods: str) -> str:
+    """Return the first of some methods of a class that is not of this package; empty if all are."""
+    return next((name for name in methods if not is_own(getattr(kind, name))), "")
 
 
 class Environment(Specification):
@@ -89,17 +96,17 @@ class Environment(Specification):
 
     def values_at(self, points: Floats, t: int = 1) -> Floats:
         """Return what `evaluate_at` returns, (k,), in units of y; ValueError unless it is a number for each point."""
-        method = "evaluate" if is_own(type(self).evaluate_at) else "evaluate_at"
-        return self._checked(method, self.evaluate_at(points, t), len(points), "point")
+        values = self.evaluate_at(points, t)
+        method = _foreign(type(self), "evaluate_at", "evaluate")
+        return self._checked(method, values, len(points), "point") if method else values
 
     def table_at(self, t: int = 1) -> Floats:
         """Return what `table` returns, (size,), in units of y; ValueError unless it is a number for each candidate."""
-        return self._checked("table", self.table(t), self.space.size or 0, "candidate")
+        values, method = self.table(t), _foreign(type(self), "table")
+        return self._checked(method, values, self.space.size or 0, "candidate") if method else values
 
     def _checked(self, method: str, values: Any, count: int, what: str) -> Floats:
-        """Return the values (count,) of a method of this package; check and convert those of any other one."""
-        if is_own(getattr(type(self), method)):
-            return values
+        """Return the values (count,) of a method of another package as an array of numbers."""
         name = f"{type(self).__name__}.{method}"
         found = checks.finite(name, values)
         if found.shape != (count,):

@@ -141,7 +141,7 @@ class ConstrainedGPEI(GPEI):
             if pending := self._pending.asked:
                 points = self.domain.coordinates(pending)
                 likely = self._limited.chances(points).prod(axis=0) >= LIKELY
-                best = np.append(best, self.model.believed(points[likely])[0])
+                best = np.append(best, self.model.believed(points)[0][likely])
         if not len(best):
             return None  # (3)
         return ExpectedImprovement(float(best.max()), self.xi)  # (1), (2)

@@ -168,7 +168,7 @@ def test_chooses_the_maximum_of_the_oracle(feasible):
 def test_a_search_finds_what_an_enumeration_would(space):
     policy = make(space)
     xs = play(policy, 14)
-    x, index = policy.ask(), policy.acquisition(None)
+    index, x = policy.acquisition(None), policy.ask()  # of which x is not yet pending
     policy.abandon()
     some = np.concatenate([x[None], np.random.default_rng(0).random((20_000, 2)) * [1, 2], xs])
     if isinstance(space, sb.Grid):
