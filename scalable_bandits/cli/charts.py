@@ -24,17 +24,23 @@ class DrawnCurve(NamedTuple):
     style: str = STYLES[0]
     joined: bool = True  # whether the points are joined by lines
 
+    def finite(self) -> DrawnCurve:
+        """Return the curve without points that are not finite."""
+        x, y = np.asarray(self.x, float), np.asarray(self.y, float)
+        finite = np.isfinite(x) & np.isfinite(y)
+        return self._replace(x=x[finite], y=y[finite])
+
 
 def chart(
     curves: Sequence[DrawnCurve], width: int, height: int, title: str, *, log: bool = False,
     ends: tuple[str, str] | None = None, limits: tuple[float, float] | None = None, encoding: str = "utf-8",
 ) -> Text:  # fmt: skip
-    """Draw curves, later ones over earlier ones.
+    """Draw curves, later ones over earlier ones; points that are not finite are left out.
 
     Parameters
     ----------
     curves
-        Curves.
+        Curves. Where none has a finite point, the title and a line that says so are all that is returned.
     width, height
         Size in characters, title and labels included.
     title
@@ -48,7 +54,11 @@ def chart(
     encoding
         Encoding of the terminal; one without Braille has stars.
     """
-    x, y = (np.concatenate([np.asarray(each[i], float) for each in curves]) for i in (0, 1))
+    curves = [each.finite() for each in curves]
+    x, y = (np.concatenate([each[i] for each in curves]) for i in (0, 1))
+    heading = Text(set_cell_size(title, width), style="bold", no_wrap=True)
+    if not len(y):
+        return Text("\n").join([heading, Text(set_cell_size("no finite value yet", width), style="dim")])
     low, high = limits or (float(y.min()), float(y.max()))
     labels = [f"{low:.4g}", f"{high:.4g}"]
     margin = max(map(len, labels)) + 1
@@ -76,7 +86,7 @@ def chart(
             shown[cells] = ord("\u2022")
         styles[cells] = each.style
     braille = showable("\u28ff", encoding) == "\u28ff"
-    lines = [Text(set_cell_size(title, width), style="bold", no_wrap=True)]
+    lines = [heading]
     for i in range(rows):
         label = labels[1] if i == 0 else labels[0] if i == rows - 1 else ""
         text = Text(f"{label:>{margin - 1}} ", style="dim")

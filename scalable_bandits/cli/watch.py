@@ -200,15 +200,15 @@ def _history_chart(run: WatchedRun, width: int, height: int) -> Text:
     from scalable_bandits.plots.tuning import shown_values
 
     numbers, y, best = run.history()
-    x = numbers.astype(float)
-    shown = shown_values(y, run.minimize)
+    x, finite = numbers.astype(float), np.isfinite(y)  # of some the objective was not measured
+    shown = shown_values(y[finite], run.minimize) if finite.any() else None
     measured = DrawnCurve(x, y, "bright_black", joined=False)
     so_far = DrawnCurve(np.repeat(x, 2)[1:], np.repeat(best, 2)[:-1], STYLES[0])
     better = "smaller" if run.minimize else "larger"
     title = f"{run.objective or 'values'}, best so far ({better} is better)"  # fits half of 80 columns
+    log, limits = (False, None) if shown is None else (shown.log, (shown.low, shown.high))
     return chart(
-        [measured, so_far], width, height, title, log=shown.log, limits=(shown.low, shown.high),
-        encoding=console.encoding,
+        [measured, so_far], width, height, title, log=log, limits=limits, encoding=console.encoding
     )  # fmt: skip
 
 

@@ -358,9 +358,12 @@ def test_a_frame_of_many_policies(tmp_path: Path) -> None:
 
 
 def test_a_chart_is_a_picture_of_its_numbers() -> None:
-    """A line that rises is at the bottom on the left and at the top on the right; points outside are at the edge."""
-    x = np.arange(50.0)
-    title, *rows, ends = chart([DrawnCurve(x, 3.0 * x)], 40, 10, "rising").plain.splitlines()
+    """A line that rises is at the bottom on the left and at the top on the right; points outside are at the edge.
+
+    Points that are not finite are not drawn.
+    """
+    x, nothing = np.arange(50.0), DrawnCurve(np.arange(3.0), np.array([np.nan, np.inf, np.nan]))
+    title, *rows, ends = chart([DrawnCurve(x, 3.0 * x), nothing], 40, 10, "rising").plain.splitlines()
     assert (title.rstrip(), len(rows)) == ("rising", 8)
     assert {len(row) for row in rows} == {40}
     drawn = [[place for place, sign in enumerate(row) if sign > "\u2800"] for row in rows]
@@ -370,6 +373,9 @@ def test_a_chart_is_a_picture_of_its_numbers() -> None:
     points = chart([DrawnCurve(x, np.full(50, 9.0), joined=False)], 40, 6, "", limits=(0.0, 1.0)).plain.splitlines()
     assert "\u2022" in points[1]
     assert not any("\u2022" in row for row in points[2:])
+    assert [line.rstrip() for line in chart([nothing], 40, 10, "none").plain.splitlines()] == [
+        "none", "no finite value yet"
+    ]  # fmt: skip
 
 
 def test_outside_a_notebook(tmp_path: Path) -> None:

@@ -106,6 +106,9 @@ def test_a_store_without_a_feasible_evaluation(tmp_path):
     watched = WatchedRun(place)
     watched.read()
     assert watched.best is None
+    frame = command("watch", place, "--once")
+    assert frame.exit_code == 0, frame.output
+    assert "best so far" in frame.stdout
 
 
 def test_exports(stored, tmp_path):

@@ -131,6 +131,19 @@ def test_page(stored, tmp_path):
     assert "observations that keep" not in page
 
 
+@pytest.mark.parametrize("least", [0.3, 2.0])
+def test_watched_where_the_first_objective_is_not_always_measured(least, tmp_path):
+    """Some of its values, or none."""
+    place = tmp_path / "run.zarr"
+    sb.minimize(
+        lambda x: {"loss": x[0] if x[0] > least else None, "speed": x[0]}, sb.Box([[0, 1]]), 6,
+        objectives=GOALS, store=place,
+    )  # fmt: skip
+    frame = command("watch", place, "--once")
+    assert frame.exit_code == 0, frame.output
+    assert ("no finite value yet" in frame.stdout) == (least == 2.0)
+
+
 def test_exports(stored, tmp_path):
     place, found = stored
     export(place, tmp_path / "run.csv")
