@@ -14,6 +14,7 @@ import numpy as np
 
 from scalable_bandits.commands import Command
 from scalable_bandits.runs.limits import kept_values, outputs_of
+from scalable_bandits.runs.readable import point_text
 from scalable_bandits.runs.resuming import known_space
 from scalable_bandits.runs.thinning import rounds_played
 from scalable_bandits.store import ObservationStore, StoredRun, StoreError
@@ -44,6 +45,7 @@ class Status(NamedTuple):
     failures: int  # number of failed evaluations that the policy was told
     x: Any = None  # best point of a tuning run: a dict of a named space, a label, coordinates, or an arm number
     objective: str = ""  # first of several objectives, of which the observations here are
+    at: str = ""  # x as text, with the digits that the ranges of its parameters need
 
     @property
     def best(self) -> float:
@@ -101,7 +103,7 @@ def status(place: Any) -> Status:
         series = {field.name for field in run.fields}
         last = run.read(max(len(run) - 1, 0), names=["cumulative_regret"]) if "cumulative_regret" in series else {}
         regret = float(last["cumulative_regret"][-1]) if last and len(run) else math.nan
-        smallest, largest, x = _extremes(run)
+        smallest, largest, x, at = _extremes(run)
         state, size = state_of(run, writer), location.size()
     except (StoreError, OSError) as error:
         nothing = math.nan
@@ -112,7 +114,7 @@ def status(place: Any) -> Status:
     return Status(
         run.location.name, policy, type_name(against), rounds_played(run), run.planned, state,
         run.last_write or math.nan, size, regret, largest, smallest, minimizes(run), len(run.failures), x,
-        outputs_of(run).objective or "",
+        outputs_of(run).objective or "", at,
     )  # fmt: skip
 
 
@@ -146,15 +148,15 @@ def minimizes(run: StoredRun) -> bool:
     return isinstance(policy, dict) and policy.get("minimize") is True
 
 
-def _extremes(run: StoredRun) -> tuple[float, float, Any]:
-    """Return the smallest and the largest y, reading a block at a time, and x of the first best one.
+def _extremes(run: StoredRun) -> tuple[float, float, Any, str]:
+    """Return the smallest and the largest y, reading a block at a time, and x of the first best one, also as text.
 
     With constraints, of those that keep them. The numbers are NaN without observations; x is None then, and of a
     simulation.
     """
     names = {field.name for field in run.fields}
     if "y" not in names or not len(run):
-        return math.nan, math.nan, None
+        return math.nan, math.nan, None, ""
     smallest, largest = (math.inf, 0), (-math.inf, 0)  # with the row, and with minus the row: of equal ones the first
     for first in range(0, len(run), BLOCK):
         y = kept_values(run, first, first + BLOCK)
@@ -162,14 +164,15 @@ def _extremes(run: StoredRun) -> tuple[float, float, Any]:
             continue
         smallest = min(smallest, (float(np.nanmin(y)), first + int(np.nanargmin(y))))
         largest = max(largest, (float(np.nanmax(y)), -first - int(np.nanargmax(y))))
-    x = None
     if smallest[0] == math.inf:
-        return math.nan, math.nan, None
+        return math.nan, math.nan, None, ""
+    x, at = None, ""
     if run.attributes.get("kind") != "simulate" and "x" in names:
         row, space = smallest[1] if minimizes(run) else -largest[1], known_space(run)
         point = run.read(row, row + 1, ["x"])["x"][0]
         x = point.tolist() if space is None else space.argument(point)
-    return smallest[0], largest[0], x
+        at = point_text(x, 6, space)
+    return smallest[0], largest[0], x, at
 
 
 def type_name(described: Any) -> str:

@@ -10,6 +10,7 @@ from rich.cells import set_cell_size
 from rich.text import Text
 
 from scalable_bandits.checks import Floats, showable
+from scalable_bandits.runs.readable import told_apart
 
 # Bits of the dots of a Braille character by row and column.
 _BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
@@ -60,12 +61,12 @@ def chart(
     if not len(y):
         return Text("\n").join([heading, Text(set_cell_size("no finite value yet", width), style="dim")])
     low, high = limits or (float(y.min()), float(y.max()))
-    labels = [f"{low:.4g}", f"{high:.4g}"]
+    labels = told_apart([low, high])
     margin = max(map(len, labels)) + 1
     columns, rows = max(width - margin, 4), max(height - 2, 1)
     scale = np.log if log else np.asarray
     bottom, top, left, right = float(scale(low)), float(scale(high)), float(x.min()), float(x.max())
-    first, last = ends or (f"{left:,.6g}", f"{right:,.6g}")
+    first, last = ends or (f"{left:,.12g}", f"{right:,.12g}")
     left, right = (left, right) if right > left else (left - 1.0, right + 1.0)  # a single one is in the middle
     bottom, top = (bottom, top) if top > bottom else (bottom - 1.0, top + 1.0)
     shown, styles = np.full((rows, columns), 0x2800), np.full((rows, columns), "", object)  # characters

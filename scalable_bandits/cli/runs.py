@@ -33,7 +33,15 @@ from scalable_bandits.cli.messages import (
 )
 from scalable_bandits.cli.options import option
 from scalable_bandits.cli.studies import run_study
-from scalable_bandits.runs.readable import counted, point_text
+from scalable_bandits.runs.readable import (
+    ANY,
+    counted,
+    places_of,
+    point_text,
+    shown,
+    significant,
+    with_error,
+)
 
 if TYPE_CHECKING:
     from scalable_bandits.runs.result import TuningResult
@@ -83,8 +91,8 @@ def _show_runs(found: list[Status], path: str) -> None:
     for row in zip(*columns.values(), strict=True):
         table.add_row(*row)
     console.print(table)
-    if len(found) == 1 and found[0].x is not None:
-        console.print(Text(f"best {found[0].objective or 'y'} at {point_text(found[0].x)}"), soft_wrap=True)
+    if len(found) == 1 and found[0].at:
+        console.print(Text(f"best {found[0].objective or 'y'} at {found[0].at}"), soft_wrap=True)
     _say_how_to_go_on(path)
 
 
@@ -317,8 +325,10 @@ def _so_far(run: Status) -> str:
     """Format the regret of a run or, where the optimum is unknown, the best observation."""
     if not run.rounds:
         return ""
-    name, number = (f"best {run.objective or 'y'}", run.best) if math.isnan(run.regret) else ("regret", run.regret)
-    return f"{name} {number:,.0f}" if abs(number) >= 1000 else f"{name} {number + 0.0:.4g}"  # 0.0: no "-0"
+    name, number, places = "regret", run.regret, ANY
+    if math.isnan(number):
+        name, number, places = f"best {run.objective or 'y'}", run.best, places_of(run.largest - run.smallest)
+    return f"{name} {(significant if abs(number) >= 1000 else shown)(number + 0.0, places=places)}"  # 0.0: no "-0"
 
 
 def _ago(when: float) -> str:
@@ -511,8 +521,9 @@ def show_best(found: TuningResult) -> None:
     numbers = len(summarized.columns)
     show_table(Block("table", summarized.heading, ("", *summarized.columns), summarized.rows, numbers))
     if best.x is not None:
-        expected = "" if found.objectives else f", posterior mean {best.mean:.4g} ± {best.std:.2g}"
-        line = f"{'recommended' if found.objectives else 'best'}: {point_text(best.x)}{expected}"
+        expected = "" if found.objectives else f", posterior mean {with_error(best.mean, best.std)}"
+        setting = point_text(best.x, 6, found.policy.space)
+        line = f"{'recommended' if found.objectives else 'best'}: {setting}{expected}"
         console.print(Text(line), soft_wrap=True)
 
 

@@ -16,6 +16,7 @@ from scalable_bandits.checks import showable
 from scalable_bandits.cli.charts import STYLES, DrawnCurve, bars, chart, stroke
 from scalable_bandits.cli.messages import console, refusals
 from scalable_bandits.cli.options import option
+from scalable_bandits.runs.readable import parameter_text
 
 if TYPE_CHECKING:
     from scalable_bandits.analysis import Importance, Slice
@@ -160,8 +161,7 @@ def _table(block: Block, width: int, rows: int, fold: str) -> list[RenderableTyp
 def _run(run: WatchedRun, model: PresentModel[Believed], width: int, height: int, wait: bool) -> list[RenderableType]:
     from scalable_bandits.report.watched_page import best_words, in_flight_table, latest_table
 
-    best = best_words(run)
-    lines: list[RenderableType] = [_line(f"best {best}" if best else "nothing measured yet")]
+    lines: list[RenderableType] = [_line(f"{'' if run.best is None else 'best '}{best_words(run)}")]
     in_flight, latest = in_flight_table(run), latest_table(run)
     tables = min(len(in_flight.rows), 4) + 2 * bool(in_flight.rows) + 5
     room = height - 1 - tables
@@ -218,7 +218,8 @@ def _slice_chart(one: Slice, width: int, height: int) -> Text:
     x = axis.places(one.numbers)[allowed]
     curves = [DrawnCurve(x, band[allowed], "bright_black", axis.ordered) for band in (one.low, one.high)]
     curves.append(DrawnCurve(x, one.mean[allowed], STYLES[0], axis.ordered))
-    ends = (axis.labels[0], axis.labels[-1]) if axis.labels else (f"{axis.low:.4g}", f"{axis.high:.4g}")
+    low, high = (parameter_text(end, axis) for end in (axis.low, axis.high))
+    ends = (axis.labels[0], axis.labels[-1]) if axis.labels else (low, high)
     return chart(curves, width, height, axis.name, ends=ends, encoding=console.encoding)
 
 

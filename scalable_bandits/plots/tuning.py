@@ -21,6 +21,7 @@ from scalable_bandits.plots.arrangement import AxesArray, axes, beginnings, pane
 from scalable_bandits.plots.front import growth
 from scalable_bandits.plots.style import COLOURS, LONGEST, inches, legend, logarithmic, plain, rows, star, ticks, tidy
 from scalable_bandits.policies import Policy
+from scalable_bandits.runs.readable import digits_of, told_apart
 from scalable_bandits.runs.result import TuningResult
 from scalable_bandits.runs.summary import NORMAL
 from scalable_bandits.spaces import Axis, Mask
@@ -320,19 +321,19 @@ def _labels(axis: Axis) -> list[tuple[float, str]]:
         every = -(-len(axis.labels) // MOST_LABELS)
         return [(float(i), plain(label)) for i, label in enumerate(axis.labels) if i % every == 0]
     low, high = min(axis.low, axis.high), max(axis.low, axis.high)
-    if low == high:
-        return [(low, _short(low))]
     whole = axis.values is not None and bool((axis.values == np.rint(axis.values)).all())
     locator = LogLocator(numticks=6) if axis.log and high >= 10.0 * low else MaxNLocator(5, integer=whole)
     inner = np.array([tick for tick in locator.tick_values(low, high) if low < tick < high])
     places = axis.places(inner)
     kept = inner[(places > APART) & (places < 1.0 - APART)]
-    return [(number, _short(number)) for number in (low, *kept.tolist(), high)]
+    numbers = [low, *kept.tolist(), high] if low < high else [low]
+    return list(zip(numbers, told_apart(numbers, 3, _short), strict=True))
 
 
-def _short(number: float) -> str:
+def _short(number: float, digits: int, places: float) -> str:
     """Return a number with few digits, without an exponent where it has at most six digits before the point."""
-    return f"{number:,.0f}" if 1000.0 <= abs(number) < 1e6 else f"{number:.3g}"
+    whole = abs(number) < 1e6
+    return f"{number:,.{digits_of(number, digits, max(places, 0.0) if whole else places)}g}"
 
 
 def slices(

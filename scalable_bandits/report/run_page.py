@@ -19,9 +19,18 @@ from scalable_bandits.policies import Policy
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.posteriors.placement import is_local
 from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, new_axes, picture, provenance
-from scalable_bandits.report.numbers import number
 from scalable_bandits.runs.limits import kept_values, others_of
-from scalable_bandits.runs.readable import by_name, point_text, shown, with_error
+from scalable_bandits.runs.readable import (
+    by_name,
+    parameter_text,
+    places_of,
+    point_text,
+    shown,
+    significant,
+    texts_of,
+    told_apart,
+    with_error,
+)
 from scalable_bandits.runs.recording import replay_calls
 from scalable_bandits.runs.result import TuningResult, best_points
 from scalable_bandits.runs.resuming import context_of, environment_of, known_space, policy_of
@@ -90,6 +99,9 @@ def run_report(run: StoredRun, place: str) -> Report:
     """Make the report of a run; `place` is its path or URL."""
     now = status(place)
     written = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now.last_write)) if now.last_write > 0 else None
+    best = shown(now.best, 6, places_of(now.largest - now.smallest))
+    if math.isnan(now.best):
+        best = ""
     overview = facts(
         [
             ("policy", now.policy),
@@ -101,7 +113,7 @@ def run_report(run: StoredRun, place: str) -> Report:
             ("cumulative regret", None if math.isnan(now.regret) else f"{now.regret:.6g} units of y"),
             ("failed evaluations", f"{now.failures:,}" if now.failures else None),
             ("better is", "smaller" if now.minimize else None),
-            (f"{_better(run)} y", None if math.isnan(now.best) else f"{now.best:.6g}"),
+            (f"{_better(run)} y", best),
         ]
     )
     sections = [Section("Overview", [overview])]
@@ -190,15 +202,11 @@ def _best(run: StoredRun) -> Section:
     order = order[np.isfinite(y[order])]
     numbers = run.read(names=[ROUND])[ROUND] if keeps_some(run) else np.arange(1, len(y) + 1)
     points, space = run.read(names=["x"])["x"][order], known_space(run)
-    if space is None or not space.named:
-        known = points if space is None else space.arguments(points)
-        texts = [x if isinstance(x, str) else ", ".join(f"{value:.6g}" for value in np.atleast_1d(x)) for x in known]
-        headings, cells = ["x"], [[text] for text in texts]
-    else:
-        headings = list(space.names)  # type: ignore[attr-defined]
-        settings = space.arguments(points)
-        cells = [[shown(each[name], 6) if name in each else "" for name in headings] for each in settings]
-    rows = [(f"{numbers[i]:,}", *row, number(float(y[i]))) for i, row in zip(order, cells, strict=True)]
+    texts = [texts_of(x, 6, space) for x in (points if space is None else space.arguments(points))]
+    headings = [axis.name for axis in space.axes] if space is not None and space.named else ["x"]
+    cells = [[text.get(name, "") for name in headings] for text in texts]
+    values = told_apart(y[order].tolist(), text=significant)
+    rows = [(f"{numbers[i]:,}", *row, value) for i, row, value in zip(order, cells, values, strict=True)]
     title = f"The {len(rows)} {_better(run)} observations" + (" that keep all constraints" if others_of(run) else "")
     return Section("Observations", [Block("table", title, ("round", *headings, "y"), rows, 1)])
 
@@ -207,19 +215,20 @@ def _front(found: TuningResult) -> Section:
     """Tabulate the settings that no other one beats in all objectives, at most some of them, spread over the front."""
     front, space = found.front, found.policy.space
     rows = np.unique(np.linspace(0, len(front) - 1, min(len(front), BEST_ROWS)).round().astype(np.int64))
-    names, settings = [axis.name for axis in space.axes], [by_name(space, front[i].x) for i in rows]
-    cells = [[shown(each[name], 6) if name in each else "" for name in names] for each in settings]
+    axes, settings = space.axes, [by_name(space, front[i].x) for i in rows]
+    cells = [[parameter_text(x[a.name], a, 6) if a.name in x else "" for a in axes] for x in settings]
     values = [[with_error(front[i].values[name], front[i].stds[name]) for name in found.directions] for i in rows]
     table = [(*setting, *each) for setting, each in zip(cells, values, strict=True)]
     title = f"{len(rows)} of the {len(front):,} settings of the front"
-    return Section("Front", [Block("table", title, (*names, *found.directions), table, len(found.directions))])
+    headings = [*(axis.name for axis in axes), *found.directions]
+    return Section("Front", [Block("table", title, headings, table, len(found.directions))])
 
 
 def _failures(run: StoredRun) -> Section:
     """Tabulate the last failures of evaluations."""
     space, last = known_space(run), run.failures[-BEST_ROWS:][::-1]
     points = [np.array(each.x) for each in last]
-    xs = [point_text(x if space is None else space.argument(x)) for x in points]
+    xs = [point_text(x if space is None else space.argument(x), 6, space) for x in points]
     errors = [(each.trace.strip() or each.error).rpartition("\n")[2] for each in last]
     rows = [(f"{each.round or 0:,}", *others) for each, *others in zip(last, xs, errors, strict=True)]
     title = f"The last {len(rows)} of {len(run.failures):,} failed evaluations"
@@ -265,13 +274,8 @@ def _surfaces(run: StoredRun, policy: Policy, whole: Trajectory) -> list[Picture
 def _recommendation(policy: Policy) -> Block:
     """List the point that the policy recommends, with its posterior mean and standard deviation."""
     best = policy.best()
-    if policy.space.named:
-        point = [(name, shown(value, 6)) for name, value in best.x.items()]
-    elif policy.space.scanned:
-        point = [("x", str(best.x))]
-    else:
-        point = [("x", ", ".join(f"{value:.6g}" for value in np.ravel(best.x).tolist()))]
-    pairs = [*point, ("posterior mean", f"{best.mean:.4g}"), ("standard deviation", f"{best.std:.2g}")]
+    point, mean = texts_of(best.x, 6, policy.space), shown(best.mean, places=places_of(best.std, 2))
+    pairs = [*point.items(), ("posterior mean", mean), ("standard deviation", f"{best.std:.2g}")]
     return facts(pairs, "Recommended point")
 
 

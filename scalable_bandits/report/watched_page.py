@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -17,7 +18,7 @@ from scalable_bandits.report.watched_run import WatchedRun
 from scalable_bandits.report.watched_study import WatchedStudy
 from scalable_bandits.report.watching import PresentModel, Watched, watched
 from scalable_bandits.report.writing import render
-from scalable_bandits.runs.readable import point_text
+from scalable_bandits.runs.readable import places_of, point_text, shown, spread_of, told_apart
 from scalable_bandits.spaces import Indices
 
 SECONDS = 2.0  # shortest time between two states of a page
@@ -124,22 +125,23 @@ def words(found: Watched) -> list[str]:
 
 
 def best_words(run: WatchedRun) -> str:
-    """Return the best observation of a run, where it was made, and how long ago; empty before the first."""
+    """Return the best observation of a run, where it was made, and how long ago; without one why there is none."""
     best = run.best
     if best is None:
-        return ""
+        return "nothing measured yet"
     ago = time.time() - best.time
     since = f", {time_text(ago)} ago" if ago >= 0.0 and not run.over else ""
     where = f"{'evaluation' if run.tuning else 'round'} {best.number:,}{since}"
     of = f"{run.objective} " if run.objective else ""
-    return f"{of}{best.y:.6g} in {where}: {point_text(best.x, 4)}"
+    y = shown(best.y, 6, places_of(spread_of(run.y)))
+    return f"{of}{y} in {where}: {point_text(best.x, 4, run.space)}"
 
 
 def in_flight_table(run: WatchedRun) -> Block:
     """Tabulate the evaluations that have not ended."""
     rows = [
         (str(each.ticket.number), each.ticket.state, time_text(each.seconds), each.ticket.where,
-         point_text(each.x, 4) if each.ticket.x else "")
+         point_text(each.x, 4, run.space) if each.ticket.x else "")
         for each in run.in_flight
     ]  # fmt: skip
     title = "In flight" if run.writer is not None else "Pending"
@@ -148,7 +150,11 @@ def in_flight_table(run: WatchedRun) -> Block:
 
 def latest_table(run: WatchedRun) -> Block:
     """Tabulate the last evaluations or rounds."""
-    rows = [(f"{each.number:,}", each.error or f"{each.y:.6g}", point_text(each.x, 4)) for each in run.latest]
+    values = told_apart([each.y for each in run.latest], 6)
+    rows = []
+    for each, y in zip(run.latest, values, strict=True):
+        known = "not measured" if math.isnan(each.y) else y
+        rows.append((f"{each.number:,}", each.error or known, point_text(each.x, 4, run.space)))
     return Block("table", "Latest", ("evaluation" if run.tuning else "round", "y", "x"), rows)
 
 

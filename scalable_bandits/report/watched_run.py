@@ -70,6 +70,8 @@ class WatchedRun:
         Best observation, the first of equal ones; None before the first.
     latest : list of Ended
         Last evaluations or rounds, the last one first.
+    space : Space or None
+        Space of the run; None if it is not known.
 
     Parameters
     ----------
@@ -86,7 +88,7 @@ class WatchedRun:
 
     def _forget(self) -> None:
         self.run: StoredRun | None = None
-        self._space: Space | None = None
+        self.space: Space | None = None
         self._others: Mapping[str, Output] = {}
         self._mark: bytes | None = None  # content of the small file that changes with each transaction
         self._columns: dict[str, list[Any]] = {}
@@ -107,7 +109,7 @@ class WatchedRun:
                 run = self._opened()
                 if run is not self.run or len(run) < self._rows:
                     self._forget()
-                    self.run, self._space, self._others = run, known_space(run), others_of(run)
+                    self.run, self.space, self._others = run, known_space(run), others_of(run)
                 self._take(run, writer)
                 self._mark = mark  # last: what could not be read is read again
             self.writer, self.state = writer, state_of(self.run, writer)
@@ -263,4 +265,4 @@ class WatchedRun:
 
     def _shown(self, x: Any) -> Any:
         point = np.asarray(x)
-        return point if self._space is None or not point.size else self._space.argument(point)
+        return point if self.space is None or not point.size else self.space.argument(point)

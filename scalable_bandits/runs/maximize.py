@@ -27,6 +27,7 @@ from scalable_bandits.progress import progress_bar, wanted
 from scalable_bandits.runs.evaluations import Evaluating, EvaluationPlan, Evaluations, NotANumber, check_fresh
 from scalable_bandits.runs.interrupts import Interrupts
 from scalable_bandits.runs.limits import keeps
+from scalable_bandits.runs.readable import places_of, shown
 from scalable_bandits.runs.result import Measured, TuningResult, earlier_observations, earlier_outputs
 from scalable_bandits.runs.stopping import RegretBelow, Rule, RunStart, RunView, name_of
 from scalable_bandits.spaces import SearchSpace, Space
@@ -244,6 +245,7 @@ class Tuning:
     context: Mapping[Any, Any] | None = None
     _began: float = attrs.field(init=False, default=0.0)
     _best: Ticket | None = attrs.field(init=False, default=None)
+    _ends: tuple[float, float] = attrs.field(init=False, default=(math.inf, -math.inf))  # smallest and largest value
     _since_best: int = attrs.field(init=False, default=0)
     _front: list[Floats] = attrs.field(init=False, factory=list)  # oriented values of evaluations that joined the front
     _stopped_by: str | None = attrs.field(init=False, default=None)
@@ -406,12 +408,16 @@ class Tuning:
         """Return what the progress bar says of the evaluations."""
         words = [f"{loop.in_flight} in flight"] if loop.in_flight else []
         words += [self.policy.activity] if self.policy.activity else []
-        return ", ".join(words if self._best is None else [*words, f"best {self._best.y:.6g}"])
+        low, high = self._ends
+        words += [] if self._best is None else [f"best {shown(self._best.y, 6, places_of(high - low))}"]
+        return ", ".join(words)
 
     def _count(self, ticket: Ticket) -> None:
         """Update the best evaluation by one that has ended."""
         self._since_best += ticket.call != 0  # observations from before the run do not count
         outputs, policy = self.policy.outputs, self.policy
+        if ticket.y is not None:
+            self._ends = min(self._ends[0], ticket.y), max(self._ends[1], ticket.y)
         if self.context is not None and not policy.in_context(np.array([ticket.x]), self.context)[0]:
             return
         if keeps(ticket, {} if outputs is None else outputs.others):

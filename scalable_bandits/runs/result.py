@@ -26,6 +26,8 @@ from scalable_bandits.runs.readable import (
     counted,
     duration_in_words,
     listed,
+    parameter_text,
+    places_beside,
     shown,
     with_error,
 )
@@ -408,7 +410,7 @@ class TuningResult:
         rule = "" if self.stopped_by is None else f"; ended by {self.stopped_by}"
         kept = f"; {int(self.feasible.sum()):,} keep all constraints" if self._limited else ""
         if self.context is not None:
-            kept += f"; where {context_text(self.context)}"
+            kept += f"; where {context_text(self.context, self.policy.space)}"
         if isinstance(self.policy, SeveralObjectivesPolicy):
             better = listed([f"{name} is {way}d" for name, way in self.policy.directions.items()], MOST_ROWS)
             return f"{better}; {count}{earlier}{taken}{'; interrupted' if self.interrupted else rule}{kept}"
@@ -453,9 +455,8 @@ def _front_points(found: TuningResult, policy: SeveralObjectivesPolicy, heading:
     for name, way in policy.directions.items():
         best = min if way == "minimize" else max
         columns[f"{'smallest' if way == 'minimize' else 'largest'} {name}"] = best(front, key=lambda p: p.values[name])
-    settings = [by_name(space, point.x) for point in columns.values()]
-    names = found._names[:MOST_ROWS]
-    rows = [(name, *(shown(each[name]) if name in each else "-" for each in settings)) for name in names]
+    settings = [_setting_cells(space, point.x) for point in columns.values()]
+    rows = [(axis.name, *cells) for axis, *cells in zip(space.axes[:MOST_ROWS], *settings, strict=True)]
     for name in policy.directions:
         rows.append((name, *(with_error(each.values[name], each.stds[name]) for each in columns.values())))
     for i, (name, limit) in enumerate(policy.constraints.items()):
@@ -463,16 +464,24 @@ def _front_points(found: TuningResult, policy: SeveralObjectivesPolicy, heading:
     return BestPoints(f"{heading}; {len(front):,} on the front", tuple(columns), tuple(rows))
 
 
+def _setting_cells(space: Space, x: Any) -> list[str]:
+    """Return the values of the parameters at a point, "-" of those that do not exist there."""
+    values = by_name(space, x)
+    axes = space.axes[:MOST_ROWS]
+    return [parameter_text(values[axis.name], axis) if axis.name in values else "-" for axis in axes]
+
+
 def _cells(found: TuningResult, x: Any, value: float, std: float) -> list[str]:
     """Return the values of the parameters at a point, what it is expected to be worth, and what it measured."""
-    space, every, values = found.policy.space, cast(Any, found.x), by_name(found.policy.space, x)
-    cells = [shown(values[name]) if name in values else "-" for name in found._names[:MOST_ROWS]]
+    space, every = found.policy.space, cast(Any, found.x)
     at = found.y[(space.parse(every)[0] == space.parse(x)[0][0]).all(axis=1)] if len(every) else found.y
     at = at[~np.isnan(at)]  # of some the objective was not measured
     repeats = f" (mean of {len(at)})" if len(at) > 1 else ""
-    told = shown(float(at.mean())) + repeats if len(at) else "not measured"
+    places = places_beside(found.y, std)
+    told = shown(float(at.mean()), places=places) + repeats if len(at) else "not measured"
     limited = found.policy.margins(x) if isinstance(found.policy, ConstrainedGPEI) else []
-    return [*cells, with_error(value, std), told, *(_margin_text(margin) for margin in limited)]
+    margins = (_margin_text(margin) for margin in limited)
+    return [*_setting_cells(space, x), with_error(value, std, places), told, *margins]
 
 
 def _margin_text(margin: Margin) -> str:

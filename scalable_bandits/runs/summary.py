@@ -18,7 +18,7 @@ from scalable_bandits.policies.several_objectives import SeveralObjectivesPolicy
 from scalable_bandits.posteriors.models.learned import LearnedModel
 from scalable_bandits.posteriors.models.model import Model
 from scalable_bandits.runs.importance import Importance, importance_of
-from scalable_bandits.runs.readable import counted, listed, point_text, shown, with_error
+from scalable_bandits.runs.readable import counted, listed, places_beside, point_text, shown, told_apart, with_error
 from scalable_bandits.runs.stopping import Measured, regret_bound
 
 NORMAL = 1.959964  # half the width of the central 95 % of a normal distribution, in standard deviations
@@ -57,13 +57,15 @@ def lines_of(
     model = policy.model if isinstance(policy, GaussianProcessPolicy) else None
     ignorant = isinstance(model, LearnedModel) and len(np.unique(model.numbers)) < FIRST
     known = not ignorant and not isinstance(policy, RandomSearch)  # whether the posterior means anything
-    setting = point_text(best.x, 4)
+    setting = point_text(best.x, 4, policy.space)
     recommended = f"Recommended: {setting if len(setting) <= LONGEST else f'{setting[: LONGEST - 3]}...'}"
     if isinstance(policy, SeveralObjectivesPolicy):
         return [line for line in (recommended, *_front(policy, best, context)) if line]
     lines = [recommended, _expected(policy, best) if known else ""]
     lines += [_constraints(policy, best) if isinstance(policy, ConstrainedGPEI) else ""]
-    lines += ["" if measured is None else _measured(policy, best, measured, f"{number:,} of {len(values):,}", known)]
+    if measured is not None:
+        text = shown(measured.y, places=places_beside(values, best.std if known else math.nan))
+        lines += [_measured(policy, best, measured, f"{text} in evaluation {number:,} of {len(values):,}", known)]
     if ignorant:
         lines.append(f"How sure this is cannot be said before {FIRST} different settings are measured")
     elif known:
@@ -92,7 +94,7 @@ def _front(policy: SeveralObjectivesPolicy, best: Best, context: Mapping[Any, An
     here = next((each for each in front if np.array_equal(policy.space.parse(each.x)[0], place)), front[0])
     values = [f"{name} {with_error(here.values[name], here.stds[name])}" for name in here.values]
     ends = {name: sorted(each.values[name] for each in front) for name in here.values}
-    ranges = [f"{name} from {shown(found[0])} to {shown(found[-1])}" for name, found in ends.items()]
+    ranges = [f"{name} from {' to '.join(told_apart([found[0], found[-1]]))}" for name, found in ends.items()]
     count = counted(len(front), "setting")
     return [f"Its values: {listed(values, MOST_NAMES)}", f"Front: {count}, {listed(ranges, MOST_NAMES)}", limits]
 
@@ -114,12 +116,12 @@ def _constraints(policy: ConstrainedGPEI, best: Best) -> str:
     return f"No measured setting keeps all constraints for sure; at this one {listed(texts, MOST_NAMES)}"
 
 
-def _measured(policy: Policy, best: Best, measured: Measured, number: str, known: bool) -> str:
+def _measured(policy: Policy, best: Best, measured: Measured, which: str, known: bool) -> str:
     """Say which value is the best measured one, when it was measured, and whether that is luck."""
     parse = policy.space.parse
     same = np.array_equal(parse(measured.x)[0], parse(best.x)[0])
     where = "at the recommended setting" if same else "at another setting"
-    text = f"Best measured value: {shown(measured.y)} in evaluation {number}, {where}"
+    text = f"Best measured value: {which}, {where}"
     low, high = policy.interval(measured.x)
     if not known or not np.isfinite([measured.value, low, high]).all():
         return text

@@ -7,6 +7,7 @@ import io
 import json
 import math
 import pickle
+import re
 import sys
 import time
 from xml.etree import ElementTree
@@ -15,9 +16,13 @@ import attrs
 import numpy as np
 import pandas
 import pytest
+from cases.command import command
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 import scalable_bandits as sb
+from scalable_bandits.report.writing import write_report
 from scalable_bandits.runs import readable, result
 from scalable_bandits.runs.result import best_points
 
@@ -117,8 +122,60 @@ def test_numbers_have_sensible_digits():
         (123456.7, 1234.5, "123500 ± 1200"),
         (0.5, math.inf, "0.5"),
         (1.03e-9, 2.5e-11, "1.03e-09 ± 2.5e-11"),
+        (1e6 + 0.25, 1e-11, "1000000.25 ± 1.0e-11"),
     ]:
         assert readable.with_error(value, std) == text
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "text"),
+    [
+        (sb.Real(1550, 1551), 1550.12064, "1550.1206"), (sb.Real(1550, 1551), 1550.0, "1550"),
+        (sb.Real(1550, 1551), 1550.00001, "1550.0000"), (sb.Real(-1e6, -1e6 + 0.01), -1e6 + 0.001234, "-999999.998766"),
+        (sb.Real(0, 1), 0.031234, "0.03123"), (sb.Real(0, 50), 12.3456, "12.35"),
+        (sb.Real(1e-4, 0.1, log=True), 0.0031622, "0.003162"),
+        (sb.Real(1550, 1551, log=True), 1550.12064, "1550.1206"),
+        (sb.Categorical([1550.12, 1550.13]), 1550.13, "1550.13"), (sb.Integer(0, 10**7), 1234567, "1234567"),
+    ],
+)  # fmt: skip
+def test_a_setting_has_the_digits_that_its_range_needs(parameter, value, text):
+    space = sb.SearchSpace({"p": parameter})
+    assert readable.parameter_text(value, space.axes[0]) == text
+    assert readable.point_text({"p": value}, 4, space) == f"p = {text}"
+    assert readable.point_text(np.array([123456789])) == "x = 123456789"  # number of a candidate
+
+
+@given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=8), st.sampled_from([0.0, 1e6, -40518.93]))
+def test_numbers_beside_each_other_are_told_apart(values, offset):
+    """Where they differ in fifteen digits, and to three digits of their spread."""
+    values = [offset + value for value in values]
+    for text in (readable.shown, readable.significant):
+        found = readable.told_apart(values, text=text)
+        assert len(set(found)) >= len({float(f"{value:.15g}") for value in values if value})
+        apart = np.abs(np.array([float(each.replace(",", "")) for each in found]) - values)
+        assert apart.max() <= max(0.005 * np.ptp(values), 1e-14 * np.abs(values).max()) or len(set(values)) == 1
+
+
+def test_numbers_that_differ_in_late_digits_are_shown_with_these(tmp_path):
+    """In the result and its summary, and by the commands; neither a setting nor a value is cut to what all have."""
+    place, space = tmp_path / "run.zarr", {"nm": sb.Real(1550, 1551), "big": sb.Real(0, 1)}
+    found = sb.minimize(lambda s: (s["nm"] - 1550.1234) ** 2 + 1e6 + 0.1 * s["big"], space, 12, store=place)
+    setting, measured = f"{found.best['nm']:.4f}", found.measured.y
+    rows = {row[0]: row[1].split(" ")[0] for row in best_points(found).rows}
+    assert rows["nm"] == setting
+    assert float(rows["measured value"]) == pytest.approx(found.y.min(), abs=1e-3)
+    assert len(rows["measured value"].partition(".")[2]) >= len(rows["expected value"].partition(".")[2])
+    assert f"Recommended: nm = {setting}" in found.summary()
+    shown, watched = (command(*line, place, columns=120).stdout for line in (("status",), ("watch", "--once")))
+    page = write_report(place, tmp_path / "page.html").read_text()
+    assert f"best y {measured:,.3f}" in shown
+    assert f"nm = {found.measured.x['nm']:.4f}" in shown
+    assert f"best {measured:.3f}" in watched
+    latest = re.findall(r"^\d+ +(1000000[.\d]*) +nm = 155[01]\.\d{4}", watched, re.MULTILINE)
+    assert len(set(latest)) >= 6
+    assert "1e+06" not in found.summary() + str(found) + shown + watched
+    cells = re.findall(r"<td[^>]*>(1,000,000[.\d]*)</td>", page)
+    assert len(set(cells)) == len(cells) == 12
 
 
 def test_html_is_a_table_with_everything_escaped(found):
