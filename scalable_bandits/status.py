@@ -46,6 +46,7 @@ class Status(NamedTuple):
     x: Any = None  # best point of a tuning run: a dict of a named space, a label, coordinates, or an arm number
     objective: str = ""  # first of several objectives, of which the observations here are
     at: str = ""  # x as text, with the digits that the ranges of its parameters need
+    limited: bool = False  # whether there are constraints; the best observation then is one that keeps them all
 
     @property
     def best(self) -> float:
@@ -110,11 +111,11 @@ def status(place: Any) -> Status:
         return Status(str(place), "", "", 0, None, str(error), nothing, None, nothing, nothing, nothing, False, 0)
     specification = run.specification
     against = specification.get("environment", specification.get("function", {}))
-    policy = type_name(specification.get("policy", {}))
+    policy, outputs = type_name(specification.get("policy", {})), outputs_of(run)
     return Status(
         run.location.name, policy, type_name(against), rounds_played(run), run.planned, state,
         run.last_write or math.nan, size, regret, largest, smallest, minimizes(run), len(run.failures), x,
-        outputs_of(run).objective or "", at,
+        outputs.objective or "", at, bool(outputs.limits),
     )  # fmt: skip
 
 

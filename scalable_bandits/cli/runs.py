@@ -35,6 +35,7 @@ from scalable_bandits.cli.options import option
 from scalable_bandits.cli.studies import run_study
 from scalable_bandits.runs.readable import (
     ANY,
+    NONE_KEEPS,
     counted,
     places_of,
     point_text,
@@ -328,6 +329,8 @@ def _so_far(run: Status) -> str:
     name, number, places = "regret", run.regret, ANY
     if math.isnan(number):
         name, number, places = f"best {run.objective or 'y'}", run.best, places_of(run.largest - run.smallest)
+    if math.isnan(number):
+        return NONE_KEEPS if run.limited else "nothing measured"
     return f"{name} {(significant if abs(number) >= 1000 else shown)(number + 0.0, places=places)}"  # 0.0: no "-0"
 
 

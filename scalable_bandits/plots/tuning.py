@@ -21,7 +21,7 @@ from scalable_bandits.plots.arrangement import AxesArray, axes, beginnings, pane
 from scalable_bandits.plots.front import growth
 from scalable_bandits.plots.style import COLOURS, LONGEST, inches, legend, logarithmic, plain, rows, star, ticks, tidy
 from scalable_bandits.policies import Policy
-from scalable_bandits.runs.readable import digits_of, told_apart
+from scalable_bandits.runs.readable import NONE_KEEPS, digits_of, told_apart
 from scalable_bandits.runs.result import TuningResult
 from scalable_bandits.runs.summary import NORMAL
 from scalable_bandits.spaces import Axis, Mask
@@ -263,7 +263,7 @@ def parallel(found: TuningResult, ax: Axes | None = None) -> Axes:
         heights[exist[:, i], i] = axis.places(points[exist[:, i], i])
     if measured.any():
         heights[np.append(measured, True), -1] = end.places(shown.clip(np.append(values[measured], found.value)))
-    _lines(heights, values, found.minimize, ax)
+    _lines(heights, values, found._counted(rows), found, ax)
     for place, axis in enumerate((*parameters, end)):
         _axis(axis, place, ax)
     for place in np.flatnonzero((heights == BELOW).any(axis=0)).tolist():
@@ -284,10 +284,13 @@ def parallel(found: TuningResult, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _lines(heights: Floats, values: Floats, minimize: bool, ax: Axes) -> None:
-    """Draw lines through heights (n + 1, p + 1): evaluations of values (n,), the best last, then the recommendation."""
+def _lines(heights: Floats, values: Floats, counted: Floats, found: TuningResult, ax: Axes) -> None:
+    """Draw lines through heights (n + 1, p + 1): evaluations of values (n,), the best last, then the recommendation.
+
+    The best is that of the values (n,) that count; those that do not, such as ones that miss a limit, are NaN there.
+    """
     across = np.arange(heights.shape[1], dtype=np.float64)
-    order = np.argsort(values if minimize else -values, kind="stable")[::-1]  # failed ones, which are NaN, first
+    order = np.argsort(values if found.minimize else -values, kind="stable")[::-1]  # failed ones, which are NaN, first
     count = int(np.isfinite(values).sum())
     shares = np.append(np.zeros(len(values) - count), np.linspace(0.0, 1.0, count))  # 1 for the best
     colours = matplotlib.colormaps["viridis_r"](LIGHTEST + (1.0 - LIGHTEST) * shares)
@@ -295,14 +298,21 @@ def _lines(heights: Floats, values: Floats, minimize: bool, ax: Axes) -> None:
     colours[: len(values) - count] = matplotlib.colors.to_rgba(COLOURS[1], 0.5)
     lines = [np.column_stack([across, heights[row]]) for row in order]
     ax.add_collection(LineCollection(lines, colors=colours, linewidths=0.7 + 0.9 * shares))
-    best = order[-1]
     if count > 1:
         ax.plot([], [], color=colours[-count][:3], alpha=0.6, linewidth=1.0, label="worst measured")
-    if count:
-        label = "best measured" if (heights[best, :-1] != heights[-1, :-1]).any() else "best measured and recommended"
-        ax.plot(across, heights[best], color=colours[-1][:3], linewidth=1.8, label=label)
-        if label == "best measured":
-            ax.plot(across, heights[-1], color=COLOURS[4], linewidth=2.4, label="recommended")
+    if not count:
+        return
+    label = "recommended"
+    if np.isfinite(counted).any():
+        place = int(np.flatnonzero(np.isfinite(counted[order]))[-1])
+        best, same = heights[order[place]], bool((heights[order[place], :-1] == heights[-1, :-1]).all())
+        both = "best measured and recommended" if same else "best measured"
+        ax.plot(across, best, color=colours[place][:3], linewidth=1.8, label=both)
+        if same:
+            return
+    elif not found.feasible.any():
+        label = f"recommended ({NONE_KEEPS})"
+    ax.plot(across, heights[-1], color=COLOURS[4], linewidth=2.4, label=label)
 
 
 def _axis(axis: Axis, place: int, ax: Axes) -> None:

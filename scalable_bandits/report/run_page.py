@@ -19,9 +19,11 @@ from scalable_bandits.policies import Policy
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.posteriors.placement import is_local
 from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, new_axes, picture, provenance
-from scalable_bandits.runs.limits import kept_values, others_of
+from scalable_bandits.runs.limits import kept_values, others_of, outputs_of
 from scalable_bandits.runs.readable import (
+    NONE_KEEPS,
     by_name,
+    counted,
     parameter_text,
     places_of,
     point_text,
@@ -101,7 +103,7 @@ def run_report(run: StoredRun, place: str) -> Report:
     written = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now.last_write)) if now.last_write > 0 else None
     best = shown(now.best, 6, places_of(now.largest - now.smallest))
     if math.isnan(now.best):
-        best = ""
+        best = NONE_KEEPS if now.limited and now.rounds else ""
     overview = facts(
         [
             ("policy", now.policy),
@@ -200,10 +202,13 @@ def _best(run: StoredRun) -> Section:
     y = kept_values(run)
     order = np.argsort(y if minimizes(run) else -y, kind="stable")[:BEST_ROWS]
     order = order[np.isfinite(y[order])]
+    if not len(order):
+        why = NONE_KEEPS if outputs_of(run).limits else "none has a value"
+        return Section("Observations", [Block("text", text=f"Of {counted(len(y), 'observation')} {why}.")])
     numbers = run.read(names=[ROUND])[ROUND] if keeps_some(run) else np.arange(1, len(y) + 1)
     points, space = run.read(names=["x"])["x"][order], known_space(run)
     texts = [texts_of(x, 6, space) for x in (points if space is None else space.arguments(points))]
-    headings = [axis.name for axis in space.axes] if space is not None and space.named else ["x"]
+    headings = [axis.name for axis in space.axes] if space is not None and space.named else list(texts[0])
     cells = [[text.get(name, "") for name in headings] for text in texts]
     values = told_apart(y[order].tolist(), text=significant)
     rows = [(f"{numbers[i]:,}", *row, value) for i, row, value in zip(order, cells, values, strict=True)]

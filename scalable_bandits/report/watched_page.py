@@ -18,7 +18,7 @@ from scalable_bandits.report.watched_run import WatchedRun
 from scalable_bandits.report.watched_study import WatchedStudy
 from scalable_bandits.report.watching import PresentModel, Watched, watched
 from scalable_bandits.report.writing import render
-from scalable_bandits.runs.readable import places_of, point_text, shown, spread_of, told_apart
+from scalable_bandits.runs.readable import NONE_KEEPS, places_of, point_text, shown, spread_of, told_apart
 from scalable_bandits.spaces import Indices
 
 SECONDS = 2.0  # shortest time between two states of a page
@@ -128,7 +128,7 @@ def best_words(run: WatchedRun) -> str:
     """Return the best observation of a run, where it was made, and how long ago; without one why there is none."""
     best = run.best
     if best is None:
-        return "nothing measured yet"
+        return NONE_KEEPS if run.limited and len(run.y) else "nothing measured yet"
     ago = time.time() - best.time
     since = f", {time_text(ago)} ago" if ago >= 0.0 and not run.over else ""
     where = f"{'evaluation' if run.tuning else 'round'} {best.number:,}{since}"

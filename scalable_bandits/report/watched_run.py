@@ -232,6 +232,11 @@ class WatchedRun:
         """First of several objectives, of which the observations are; "" where there is one."""
         return "" if self.run is None else outputs_of(self.run).objective or ""
 
+    @property
+    def limited(self) -> bool:
+        """Whether there are constraints."""
+        return self.run is not None and bool(outputs_of(self.run).limits)
+
     def history(self) -> tuple[Indices, Floats, Floats]:
         """Return numbers (k,), observations (k,), and the best so far (k,), of some rounds evenly spaced."""
         better = np.fmin if self.minimize else np.fmax

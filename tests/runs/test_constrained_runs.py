@@ -60,8 +60,11 @@ def test_result(stored):
 
 
 def test_pictures(stored):
-    """Circles are values that miss a limit; slices are grey where a limit hardly holds."""
+    """Circles are values that miss a limit; slices are grey where a limit hardly holds; the best keeps all."""
     _, found = stored
+    lines = {line.get_label(): line for line in sb.plots.parallel(found).lines}
+    best = next(line for label, line in lines.items() if label.startswith("best measured"))
+    np.testing.assert_allclose(best.get_ydata()[:2], [found.measured.x["x"], found.measured.x["y"]])
     ax = sb.plots.history(found)
     drawn = {line.get_label(): line for line in ax.lines}
     hollow = drawn["measured, not feasible"].get_xdata()
@@ -106,9 +109,17 @@ def test_a_store_without_a_feasible_evaluation(tmp_path):
     watched = WatchedRun(place)
     watched.read()
     assert watched.best is None
-    frame = command("watch", place, "--once")
-    assert frame.exit_code == 0, frame.output
+    frame, table = command("watch", place, "--once"), command("status", place)
+    assert (frame.exit_code, table.exit_code) == (0, 0), frame.output
     assert "best so far" in frame.stdout
+    page = write_report(place, tmp_path / "page.html").read_text()
+    assert "Of 4 observations none keeps all constraints." in page
+    for said in (frame.stdout, table.stdout, page):
+        assert "none keeps all constraints" in said
+        assert "nan" not in said.split("<svg")[0]
+    drawn = sb.plots.parallel(found)
+    labels = [text.get_text() for text in drawn.get_legend().get_texts()]
+    assert labels == ["worst measured", "recommended (none keeps all constraints)"]
 
 
 def test_exports(stored, tmp_path):
