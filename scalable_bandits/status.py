@@ -47,6 +47,7 @@ class Status(NamedTuple):
     objective: str = ""  # first of several objectives, of which the observations here are
     at: str = ""  # x as text, with the digits that the ranges of its parameters need
     limited: bool = False  # whether there are constraints; the best observation then is one that keeps them all
+    measured: int = 0  # number of evaluations of a batch that are measured, and end when all of it are
 
     @property
     def best(self) -> float:
@@ -115,7 +116,7 @@ def status(place: Any) -> Status:
     return Status(
         run.location.name, policy, type_name(against), rounds_played(run), run.planned, state,
         run.last_write or math.nan, size, regret, largest, smallest, minimizes(run), len(run.failures), x,
-        outputs.objective or "", at, bool(outputs.limits),
+        outputs.objective or "", at, bool(outputs.limits), measured(run),
     )  # fmt: skip
 
 
@@ -147,6 +148,17 @@ def minimizes(run: StoredRun) -> bool:
     """
     policy = run.specification.get("policy", {})
     return isinstance(policy, dict) and policy.get("minimize") is True
+
+
+def measured(run: StoredRun) -> int:
+    """Return the number of evaluations of a batch that are measured, and end when all of it are.
+
+    Parameters
+    ----------
+    run
+        Run, open for reading.
+    """
+    return sum(ticket.state == "measured" for ticket in run.tickets.values())
 
 
 def _extremes(run: StoredRun) -> tuple[float, float, Any, str]:

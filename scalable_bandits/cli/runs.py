@@ -36,6 +36,7 @@ from scalable_bandits.cli.studies import run_study
 from scalable_bandits.runs.readable import (
     ANY,
     NONE_KEEPS,
+    OF_BATCH,
     counted,
     places_of,
     point_text,
@@ -87,7 +88,8 @@ def _show_runs(found: list[Status], path: str) -> None:
     for heading in columns:
         number = heading in ("rounds", "written", "size", "so far")
         long_state = heading == "state" and any(len(run.state) > STATE_WIDTH for run in found)
-        folds = heading in ("run", "environment") or long_state
+        in_batch = heading == "rounds" and any(run.measured for run in found)
+        folds = heading in ("run", "environment") or long_state or in_batch
         table.add_column(heading, justify="right" if number else "left", no_wrap=not folds, overflow="fold")
     for row in zip(*columns.values(), strict=True):
         table.add_row(*row)
@@ -317,9 +319,11 @@ def _short(name: str, path: str) -> str:
 
 
 def _rounds(run: Status) -> str:
-    """Format the number of rounds, of those planned, and of failures."""
+    """Format the number of rounds, of those planned, of failures, and of what is measured of a batch."""
     planned = "" if run.planned is None else f"/{run.planned:,}"
-    return f"{run.rounds:,}{planned}" + (f" ({run.failures:,} failed)" if run.failures else "")
+    more = [f"{run.failures:,} failed"] if run.failures else []
+    more += [f"{run.measured:,} {OF_BATCH}"] if run.measured else []
+    return f"{run.rounds:,}{planned}" + (f" ({', '.join(more)})" if more else "")
 
 
 def _so_far(run: Status) -> str:

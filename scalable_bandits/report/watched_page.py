@@ -18,7 +18,7 @@ from scalable_bandits.report.watched_run import WatchedRun
 from scalable_bandits.report.watched_study import WatchedStudy
 from scalable_bandits.report.watching import PresentModel, Watched, watched
 from scalable_bandits.report.writing import render
-from scalable_bandits.runs.readable import NONE_KEEPS, places_of, point_text, shown, spread_of, told_apart
+from scalable_bandits.runs.readable import NONE_KEEPS, OF_BATCH, places_of, point_text, shown, spread_of, told_apart
 from scalable_bandits.spaces import Indices
 
 SECONDS = 2.0  # shortest time between two states of a page
@@ -116,6 +116,7 @@ def words(found: Watched) -> list[str]:
         of = "" if found.planned is None else f" of {found.planned:,}"
         done = [f"{found.done:,}{of} {'evaluations' if found.tuning else 'rounds'}"]
         done += [f"{found.failures:,} failed"] if found.failures else []
+        done += [f"{found.measured:,} {OF_BATCH}"] if found.measured else []
         unit, at_work, written = "", found.writer is not None, 0.0 if found.run is None else found.run.last_write
     rate = found.pace.rate(now)
     done += [rate_text(rate, unit)] if at_work and rate is not None else []
@@ -128,6 +129,8 @@ def best_words(run: WatchedRun) -> str:
     """Return the best observation of a run, where it was made, and how long ago; without one why there is none."""
     best = run.best
     if best is None:
+        if run.measured:
+            return "no batch has ended yet"
         return NONE_KEEPS if run.limited and len(run.y) else "nothing measured yet"
     ago = time.time() - best.time
     since = f", {time_text(ago)} ago" if ago >= 0.0 and not run.over else ""
@@ -138,7 +141,7 @@ def best_words(run: WatchedRun) -> str:
 
 
 def in_flight_table(run: WatchedRun) -> Block:
-    """Tabulate the evaluations that have not ended."""
+    """Tabulate the evaluations that have not ended, without those of a batch that are measured."""
     rows = [
         (str(each.ticket.number), each.ticket.state, time_text(each.seconds), each.ticket.where,
          point_text(each.x, 4, run.space) if each.ticket.x else "")

@@ -21,7 +21,7 @@ from scalable_bandits.runs.limits import keeps, kept, others_of, outputs_of
 from scalable_bandits.runs.resuming import known_space
 from scalable_bandits.runs.thinning import ROUND
 from scalable_bandits.spaces import Indices, Space
-from scalable_bandits.status import minimizes, state_of, type_name
+from scalable_bandits.status import measured, minimizes, state_of, type_name
 from scalable_bandits.store import ObservationStore, StoredRun, StoreError
 from scalable_bandits.store.locations import ACKNOWLEDGED, locate
 from scalable_bandits.tickets import OPEN, Ticket
@@ -137,9 +137,9 @@ class WatchedRun:
         tickets = sorted((t for t in run.tickets.values() if t.ended is not None), key=lambda t: t.ended or 0)
         if run.kept:
             self._numbers = np.array([each.ended for each in tickets if each.state == "done"], np.int64)
-            measured = [each for each in tickets if keeps(each, self._others)]
+            known = [each for each in tickets if keeps(each, self._others)]
             better = min if self.minimize else max
-            self.best = self._evaluation(better(measured, key=lambda each: each.y or 0.0)) if measured else None
+            self.best = self._evaluation(better(known, key=lambda each: each.y or 0.0)) if known else None
             self.latest = [self._evaluation(each) for each in tickets[: -LATEST - 1 : -1]]
         elif len(self.y):
             row = int(self.y.argmin() if self.minimize else self.y.argmax())
@@ -198,6 +198,11 @@ class WatchedRun:
     def done(self) -> int:
         """Number of evaluations that have ended, or of rounds that were played."""
         return int(self._numbers[-1]) if ROUND in self._columns and self._rows else self._rows + self.failures
+
+    @property
+    def measured(self) -> int:
+        """Number of evaluations of a batch that are measured, and end when all of it are."""
+        return 0 if self.run is None else measured(self.run)
 
     @property
     def planned(self) -> int | None:
@@ -262,10 +267,13 @@ class WatchedRun:
 
     @property
     def in_flight(self) -> list[Pending]:
-        """Evaluations that have not ended, the first one first; those that were lost if no process writes."""
+        """Evaluations that have to be measured, the first one first; those that were lost if no process writes."""
         if self.run is None:
             return []
-        now, given = time.time(), [each for _, each in sorted(self.run.tickets.items()) if each.state in OPEN]
+        now, given = (
+            time.time(),
+            [each for _, each in sorted(self.run.tickets.items()) if each.state in OPEN and each.state != "measured"],
+        )
         return [Pending(each, self._shown(each.x), max(now - each.changed, 0.0)) for each in given]
 
     def _shown(self, x: Any) -> Any:

@@ -310,6 +310,8 @@ class CallInFlight:
 class Evaluating:
     """Evaluations as they end, an iterable, which keeps others in flight until budget or time is used up.
 
+    Those of a batch come as they are measured, with `ended` None, and again when the batch has ended.
+
     Parameters
     ----------
     evaluations
@@ -360,6 +362,11 @@ class Evaluating:
         """Number of evaluations that have begun and not ended."""
         return len(self._in_flight)
 
+    @property
+    def measured(self) -> int:
+        """Number of evaluations of the batch that are measured, and end when all of it are."""
+        return len(self._measured)
+
     def __iter__(self) -> Generator[Ticket]:
         try:
             while True:
@@ -377,9 +384,9 @@ class Evaluating:
                 self._wait()
                 while self._events:
                     with self._shield():
-                        ended = self._handle(self._events.popleft())
-                    if ended is not None:
-                        yield ended
+                        known = self._handle(self._events.popleft())
+                    if known is not None:
+                        yield known
         except (KeyboardInterrupt, GeneratorExit):
             self.stopped = True  # nothing is tried again
             if not self._executor.in_turn:
@@ -430,7 +437,8 @@ class Evaluating:
     @property
     def _measured(self) -> list[Ticket]:
         """Tickets of a batch that are measured and not told, in the order of asking."""
-        return [ticket for _, ticket in sorted(self._evaluations.open.items()) if ticket.state == "measured"]
+        tickets = sorted(self._evaluations.open.items())  # at once, since a progress bar reads it in its thread
+        return [ticket for _, ticket in tickets if ticket.state == "measured"]
 
     def _may_begin(self) -> bool:
         return not self.stopped and time.monotonic() < self._deadline
@@ -459,7 +467,7 @@ class Evaluating:
                         self._events.append(Event("failed", key, error=text, trace=text))
 
     def _handle(self, event: Event) -> Ticket | None:
-        """Update a ticket by an event of its task; return it if its evaluation has ended for good."""
+        """Update a ticket by an event of its task; return it if it is measured or its evaluation has ended for good."""
         call = self._in_flight.get(event.key)
         if call is None:  # its evaluation has ended
             return None
@@ -484,9 +492,9 @@ class Evaluating:
                 raise
             return self._fail(ticket, event._replace(error=str(error), trace=f"{error}\n"), seconds)
         if self._plan.batch is not None:
-            self._evaluations.change(call.number, "measured", y=y, seconds=seconds)
+            measured = self._evaluations.change(call.number, "measured", y=y, seconds=seconds)
             del self._in_flight[event.key]
-            return None
+            return measured
         with self._evaluations.ending(call.number, seconds=seconds):
             self._policy.tell(self._policy.domain.value(ticket.candidate), y)
         del self._in_flight[event.key]

@@ -27,7 +27,7 @@ from scalable_bandits.progress import progress_bar, wanted
 from scalable_bandits.runs.evaluations import Evaluating, EvaluationPlan, Evaluations, NotANumber, check_fresh
 from scalable_bandits.runs.interrupts import Interrupts
 from scalable_bandits.runs.limits import keeps
-from scalable_bandits.runs.readable import places_of, shown
+from scalable_bandits.runs.readable import OF_BATCH, places_of, shown
 from scalable_bandits.runs.result import Measured, TuningResult, earlier_observations, earlier_outputs
 from scalable_bandits.runs.stopping import RegretBelow, Rule, RunStart, RunView, name_of
 from scalable_bandits.spaces import SearchSpace, Space
@@ -391,6 +391,9 @@ class Tuning:
             try:
                 with bar as advance, closing(iter(loop)) as tickets:
                     for ticket in tickets:
+                        if ticket.ended is None:  # of a batch: the words of the bar change, not its count
+                            advance(0)
+                            continue
                         self._count(ticket)
                         advance(1)
                         with ForkedChildrenEnd():
@@ -407,6 +410,7 @@ class Tuning:
     def _words(self, loop: Evaluating) -> str:
         """Return what the progress bar says of the evaluations."""
         words = [f"{loop.in_flight} in flight"] if loop.in_flight else []
+        words += [f"{loop.measured:,} {OF_BATCH}"] if loop.measured else []
         words += [self.policy.activity] if self.policy.activity else []
         low, high = self._ends
         words += [] if self._best is None else [f"best {shown(self._best.y, 6, places_of(high - low))}"]

@@ -21,6 +21,7 @@ DIGITS = 4  # significant digits of numbers, and of the width of a parameter's r
 APART = 3  # significant digits of the spread of values that are shown beside each other
 MOST_DIGITS = 15  # significant digits that every float keeps: the next ones are rounding
 ANY = -math.inf  # decimals of a number that is compared with none
+OF_BATCH = "of the batch measured"  # after the number of evaluations that end with their batch
 NONE_KEEPS = "none keeps all constraints"  # in the place of the best observation
 
 

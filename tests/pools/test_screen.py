@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 from cases.command import command
 
 import scalable_bandits as sb
+from scalable_bandits import progress
 from scalable_bandits.runs.resuming import resume
 from scalable_bandits.status import status
 
@@ -126,6 +128,30 @@ def test_a_screening_is_shown(pool, tmp_path):
     os.rename(f"{pool.path}.elsewhere", pool.path)
     with pytest.raises(ValueError, match="the candidates of a pool have no order"):
         sb.plots.slices(found)
+
+
+def test_what_is_measured_of_a_batch_is_shown_before_it_has_ended(pool, tmp_path, monkeypatch, capsys):
+    """By the progress, `status` and `watch`; it is not in flight any more."""
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    calls, seen = [], []
+
+    def measure(label):
+        calls.append(label)
+        if len(calls) in (8, 19):
+            seen.extend(command(*line, tmp_path / "run.zarr").stdout for line in (("status",), ("watch", "--once")))
+        return VALUES[label]
+
+    sb.screen(measure, pool, 30, batch=15, store=tmp_path / "run.zarr", progress=True)
+    assert re.match(r"GPUCB: 0 of 30.*, 1 of the batch measured\n", capsys.readouterr().err)
+    first, watched, second, again = seen
+    assert " 0/30 (7 of the batch measured) " in first
+    assert "0 of 30 evaluations, 7 of the batch measured" in watched
+    assert "no batch has ended yet" in watched
+    assert "In flight (4 more)" in watched
+    assert re.findall(r"^\d+ +(asked|running|measured) ", watched, re.MULTILINE) == ["asked"] * 4
+    assert " 15/30 (3 of the batch measured) " in second
+    assert "15 of 30 evaluations, 3 of the batch measured" in again
+    assert "of the batch" not in command("status", tmp_path / "run.zarr").stdout
 
 
 def test_a_store_alone_continues_a_screening(pool, tmp_path):
