@@ -71,7 +71,7 @@ def _refusal(name: str, given: Any, allowed: str) -> str:
 
 
 _place: ContextVar[str] = ContextVar("place", default="")  # study, case and policy that this thread is playing
-_given: dict[Any, Any] = {}  # warnings of studies that were given, in Python's own form
+_given: set[tuple[str, str]] = set()  # study and text of the warnings that were given, whatever the case
 
 
 @contextmanager
@@ -84,16 +84,23 @@ def naming(part: str) -> Iterator[None]:
         _place.reset(token)
 
 
+def forget_warnings() -> None:
+    """Have warnings inside `naming` be given again."""
+    _given.clear()
+
+
 def warn(text: str, category: type[Warning] = UserWarning) -> None:
     """Emit a warning that points to the line outside this package that called it, directly or indirectly.
 
-    Inside `naming`, that line may be one of Dask or of the command, and the warning has a name instead.
+    Inside `naming`, that line may be one of Dask or of the command, and the warning has a name instead. There it is
+    given once, for the first case that it holds in.
     """
     place = _place.get()
     if place:
-        warnings.warn_explicit(
-            visible(f"{place}: {text}"), category, f"<{place.partition(',')[0]}>", 1, registry=_given
-        )
+        study = place.partition(",")[0]
+        if (study, text) not in _given:
+            _given.add((study, text))
+            warnings.warn_explicit(visible(f"{place}: {text}"), category, f"<{study}>", 1)
         return
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):

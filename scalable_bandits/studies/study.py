@@ -289,6 +289,7 @@ class Study:
         StudyIncomplete, ClusterError, SpecificationDiffers
             If runs failed twice (all others are complete); if the cluster is lost; if the store has another study.
         """
+        checks.forget_warnings()
         data, horizon = _default(data, self.data), _default(horizon, self.horizon)
         count = checks.integer("replicates", _default(replicates, self.replicates), 1)
         horizons = checked_horizons("horizon", horizon)

@@ -423,15 +423,16 @@ def test_a_study_is_not_a_run(tmp_path: Path) -> None:
 
 
 def test_warnings_name_study_case_and_policy() -> None:
-    """In the place of a line of Dask, or of the command that plays the study."""
+    """In the place of a line of Dask, or of the command that plays the study; once, for the first case."""
+    line = {"type": "GPSample", "space": sb.Grid([[0, 1]], 5), "kernel": sb.RBF(0.3)}
     tables = {
         "name": "narrow", "horizon": 3, "replicates": 2, "policies": {"ours": {"type": "LBGPUCB"}},
-        "environments": {"line": {"type": "GPSample", "space": sb.Grid([[0, 1]], 5), "kernel": sb.RBF(0.3)}},
+        "environments": {"line": line, "second": line},
         "shared": {"policies": {"regularization": 0.01, "noise": 0.1}},
     }  # fmt: skip
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         sb.Study.from_dict(tables).run()
     unproven = [each for each in caught if each.category is sb.UnprovenWidth]
-    assert {str(each.message)[:50] for each in unproven} == {"study narrow, case line, policy ours: LBGPUCB: the"}
-    assert {each.filename for each in unproven} == {"<study narrow>"}
+    assert [str(each.message)[:50] for each in unproven] == ["study narrow, case line, policy ours: LBGPUCB: the"]
+    assert unproven[0].filename == "<study narrow>"
