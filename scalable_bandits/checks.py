@@ -93,7 +93,7 @@ def warn(text: str, category: type[Warning] = UserWarning) -> None:
     """Emit a warning that points to the line outside this package that called it, directly or indirectly.
 
     Inside `naming`, that line may be one of Dask or of the command, and the warning has a name instead. There it is
-    given once, for the first case that it holds in.
+    given once for all cases.
     """
     place = _place.get()
     if place:
