@@ -35,7 +35,7 @@ from scalable_bandits.spaces import Space
 from scalable_bandits.studies import Study
 
 STUDY, RESULTS = "bbob", Path("docs/results/in_flight")
-EVALUATIONS, QUICK, REPLICATES = 100, 14, 5  # instances 5 to 9
+EVALUATIONS, QUICK, REPLICATES = 100, 14, 3  # instances 5 to 7
 FLIGHTS = (1, 4, 16, 64)
 POLICIES: dict[str, Callable[[Space, int], sb.Policy]] = {
     "mean": lambda space, seed: sb.GPEI(space, seed=seed),
