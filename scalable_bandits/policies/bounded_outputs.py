@@ -118,7 +118,7 @@ class BoundedOutputsPolicy(GaussianProcessPolicy):
         own = [(norms.get(name, first.norm), noises.get(name, first.noise)) for name in self.constraints]
         self._confidences = (first, *(attrs.evolve(first, norm=norm, noise=noise) for norm, noise in own))
         for kernel in self._every_kernel[1:]:
-            kernel.check_values(self.domain.coordinates())
+            kernel.check_values(self.space.encode(self.domain.sample(self.seed)))
         variances = [float(kernel.diagonal(self.domain.coordinates()).max()) for kernel in self._every_kernel]
         self._largest = np.sqrt(variances) * [confidence.norm for confidence in self._confidences]
         if max(variances) > variances[0]:

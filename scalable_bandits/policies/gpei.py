@@ -156,16 +156,18 @@ class GPEI(GaussianProcessPolicy):
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         self._limited.succeed(candidate)
         asked, self._asked = self._asked, True
-        if self._region is None or not (asked or y > self._largest or self.model.queried[candidate]):
-            if self._region is not None:
-                self._region.pass_told()
+        region = self._region
+        # Of points only told, new best ones matter to the region, and known ones, which may show that values are exact.
+        if region is None or not (asked or y > self._largest or self.model.queried[candidate]):
+            if region is not None:
+                region.pass_told()
             super().learn(candidate, y, noise_variance)
         else:
             model, (x, ys) = self.model, self._history()
             assert isinstance(model, LearnedModel)
             x = np.concatenate([x, self.domain.coordinates([candidate])])
             failed = self.domain.coordinates(self._pending.excluded)
-            shown = self._region.observe(x, np.append(ys, y), asked, failed)
+            shown = region.observe(x, np.append(ys, y), asked, failed)
             model.add(candidate, y, noise_variance)
             model.show(shown)
         self._largest = max(self._largest, y)

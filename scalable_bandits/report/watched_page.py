@@ -126,7 +126,7 @@ def words(found: Watched) -> list[str]:
 
 
 def best_words(run: WatchedRun) -> str:
-    """Return the best observation of a run, where it was made, and how long ago; without one why there is none."""
+    """Return the best observation of a run, where it was made, and how long ago; without any, the reason."""
     best = run.best
     if best is None:
         if run.measured:

@@ -515,7 +515,7 @@ class Pool(Space):
                 other = next(each for each in given if not isinstance(each, str))
                 checks.refuse("x", other, "labels alone, which are texts, or numbers alone")
             return self._labelled(texts), single
-        # Points are floats (k, 1): what the package itself tells, and nobody's list of labels.
+        # Points are floats (k, 1): what the package itself tells, which no list of labels is.
         points = isinstance(x, np.ndarray) and x.dtype == np.float64 and x.ndim == 2
         if given and self.shape.numeric_labels and not points:
             first = np.ravel(given).tolist()[0]
