@@ -113,9 +113,12 @@ def distributions_of(space: Space) -> dict[str, BaseDistribution]:
     """
     if isinstance(space, NamedSpace):
         return {name: distribution_of(kind) for name, kind in zip(space.names, space.kinds, strict=True)}
-    if not space.has_coordinates:
-        return {axis.name: IntDistribution(0, int(axis.high)) for axis in space.axes}
-    return {axis.name: FloatDistribution(axis.low, axis.high, log=axis.log) for axis in space.axes}
+    return {
+        axis.name: FloatDistribution(axis.low, axis.high, log=axis.log)
+        if axis.ordered
+        else IntDistribution(0, int(axis.high))  # arms, or candidates
+        for axis in space.axes
+    }
 
 
 def _study(run: StoredRun, storage: BaseStorage, name: str) -> optuna.Study:
@@ -157,16 +160,21 @@ def _trial(
     """Return an evaluation as a trial."""
     setting = setting_of(space, ticket)
     numbers, values = dict(zip(distributions, ticket.x, strict=False)), dict(setting)
-    for key, distribution in distributions.items():
-        if key in setting and isinstance(distribution, CategoricalDistribution):
+    label = None
+    for key in setting:
+        distribution = distributions[key]
+        if isinstance(distribution, CategoricalDistribution):
             values[key] = distribution.choices[round(numbers[key])]
+        elif isinstance(values[key], str):  # a candidate of a pool, which is a number there
+            label, values[key] = values[key], int(numbers[key])
     states = {"done": TrialState.COMPLETE, **dict.fromkeys(OPEN, TrialState.RUNNING)}
     state = states.get(ticket.state, TrialState.FAIL)
     told = [ticket.y, *(ticket.result["outputs"][name] for name in _further(others))] if ticket.state == "done" else []
     if None in told:  # Optuna knows no trial with some of its values
         state = TrialState.FAIL
     more = {
-        TICKET: ticket.number, "seconds": ticket.seconds, "worker": ticket.where or None, "noise": ticket.noise,
+        TICKET: ticket.number, "label": label, "seconds": ticket.seconds, "worker": ticket.where or None,
+        "noise": ticket.noise,
         "error": (ticket.error or ticket.state) if state == TrialState.FAIL else None,
         "before the run": True if ticket.call == 0 else None,
     }  # fmt: skip

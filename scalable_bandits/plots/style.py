@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import LogFormatterSciNotation, MaxNLocator, NullLocator
+from matplotlib.ticker import LogFormatterSciNotation, MaxNLocator, NullLocator, ScalarFormatter
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.runs.readable import counted
@@ -23,9 +23,13 @@ LONGEST = 30  # characters of a name in a figure; longer names are cut
 
 
 def tidy(ax: Axes, x: str | None = None, y: str | None = None, grid: Literal["both", "x", "y"] = "both") -> Axes:
-    """Label axes where labels are given, and give them a faint grid but no upper and right border."""
+    """Label axes where labels are given, with all digits at the ticks; a faint grid, no upper and right border."""
     ax.set(**{f"{axis}label": label for axis, label in (("x", x), ("y", y)) if label is not None})
     ax.grid(axis=grid, alpha=0.25)
+    for axis in (ax.xaxis, ax.yaxis):
+        formatter = axis.get_major_formatter()
+        if isinstance(formatter, ScalarFormatter):
+            formatter.set_useOffset(False)  # "-0.1" below "-4.05188e4" takes arithmetic
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
     return ax

@@ -261,6 +261,16 @@ def test_a_recorded_run_as_a_study(tmp_path: Path) -> None:
     assert study.direction.name == "MAXIMIZE"
 
 
+def test_candidates_with_labels_are_numbers_beside_their_labels(tmp_path: Path) -> None:
+    names = [f"molecule {i}" for i in range(20)]
+    pool = sb.Pool.write(tmp_path / "pool.zarr", {"numbers": np.arange(20.0)[:, None], "labels": names})
+    sb.screen(lambda name: float(name.split()[1]), pool, 5, batch=2, store=tmp_path / "run", progress=False)
+    assert sb.export(tmp_path / "run", tmp_path / "runs.log") == 5
+    trials = opened(tmp_path / "runs.log").trials
+    assert [names[trial.params["candidate"]] for trial in trials] == [trial.user_attrs["label"] for trial in trials]
+    assert [trial.params["candidate"] for trial in trials] == [trial.value for trial in trials]
+
+
 def test_what_is_refused(found: sb.TuningResult, tmp_path: Path) -> None:
     to, run = f"sqlite:///{tmp_path}/runs.db", tmp_path / "run"
     sb.export(run, to, name="mine")

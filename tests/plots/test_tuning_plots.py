@@ -77,6 +77,14 @@ def test_history_shows_values_that_would_hide_the_others_at_its_edge():
         plots.history(found, Figure().subplots(), log=True)
 
 
+def test_ticks_of_values_that_differ_little_have_all_their_digits():
+    found = sb.minimize(lambda x: 40_000.0 + 1e-3 * x[0] ** 2, sb.Box([[0, 1]]), 6)
+    ax = plots.history(found, Figure().subplots())
+    ax.figure.draw_without_rendering()
+    inside = [text.get_text() for text in ax.get_yticklabels()]
+    assert not ax.yaxis.get_offset_text().get_text() and all(39_999 < float(text) < 40_001 for text in inside)
+
+
 def test_slices_have_a_panel_for_each_parameter(found):
     figure = Figure(layout="constrained")
     axes = plots.slices(found, ax=figure.subplots())
