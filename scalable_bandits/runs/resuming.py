@@ -264,7 +264,12 @@ def resume(
         checks.refuse("store", f"{run.location.name}, of kind {kind!r}", allowed)
     if target is None:
         checks.refuse("rounds", None, "a number of rounds, since the store has no planned number")
-    policy = policy_of(run)
+    try:
+        policy = policy_of(run)
+    except ValueError as error:
+        if _space_of(run).get("type") != "Pool":
+            raise
+        raise ValueError(f"{error}; where the pool has moved, `screen` with its new place continues the run") from None
     if kind != "simulate":
         settings = _settings(run, on, parallel)
         budget = target - int((run.read(names=["call"])["call"] == 0).sum())  # earlier observations are rounds, too
