@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks import barriers as measured
 from docs.scalability import table
-from scalable_bandits.report.numbers import duration_in_words
+from scalable_bandits.runs.readable import duration_in_words
 
 FOLDER = Path(__file__).parent
 PAGE = FOLDER / "barriers.md"

@@ -20,7 +20,7 @@ from docs import measured, records
 from docs.measured import folded, replicates, shown
 from docs.pictures import FOLDER as PICTURES
 from docs.pictures import Picture, of_published, of_regret, seen, wrapped
-from scalable_bandits.report.numbers import significant
+from scalable_bandits.runs.readable import significant
 from scalable_bandits.studies import Study
 
 FOLDER = Path(__file__).parent

@@ -22,7 +22,7 @@ from benchmarks.tuners import peers, standings
 from benchmarks.tuners.report import markdown
 from docs.pictures import LOOKS, Picture, bars, of_regret, seen, wrapped
 from scalable_bandits import analysis
-from scalable_bandits.report.numbers import significant
+from scalable_bandits.runs.readable import significant
 from scalable_bandits.studies import Study, transfer
 
 RESULTS = Path(__file__).parent / "results"

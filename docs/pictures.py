@@ -24,7 +24,7 @@ from scalable_bandits import analysis, plots
 from scalable_bandits.plots import COLOURS
 from scalable_bandits.plots.curves import FEW
 from scalable_bandits.plots.style import logarithmic
-from scalable_bandits.report.numbers import significant
+from scalable_bandits.runs.readable import significant
 from scalable_bandits.studies import Study
 
 FOLDER = Path(__file__).parent / "figures"

@@ -14,8 +14,8 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from scalable_bandits.report.numbers import duration_in_words, significant
 from scalable_bandits.report.study_page import COSTS
+from scalable_bandits.runs.readable import duration_in_words, significant
 from scalable_bandits.studies import Study
 
 FOLDER = Path(__file__).parent

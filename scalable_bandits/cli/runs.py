@@ -447,7 +447,8 @@ def _plan_screen(
     """Print what choosing takes on so many workers."""
     from scalable_bandits.planning import plan_screen
     from scalable_bandits.report.blocks import table
-    from scalable_bandits.report.numbers import bytes_in_words, duration_in_words
+    from scalable_bandits.report.numbers import bytes_in_words
+    from scalable_bandits.runs.readable import duration_in_words
     from scalable_bandits.spaces import Pool
 
     with refusals():

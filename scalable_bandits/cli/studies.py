@@ -167,7 +167,7 @@ def _say_if_long(study: Study, given: dict[str, Any], store: str | Path | None) 
     if not given or (store is not None and Path(store).is_dir()):
         return
     from scalable_bandits.planning import forecast
-    from scalable_bandits.report.numbers import duration_in_words
+    from scalable_bandits.runs.readable import duration_in_words
 
     sizes = {name: value for name, value in given.items() if name not in ("seed", "on")}
     with suppress(Exception):  # whatever cannot be played: the run itself says it
@@ -362,7 +362,8 @@ def _machine(found: Plan) -> list[str]:
 def _show_plan(found: Plan) -> None:
     """Print what a run of each policy takes, a round of those whose shards are on workers, and the whole study."""
     from scalable_bandits.report.blocks import table
-    from scalable_bandits.report.numbers import bytes_in_words, duration_in_words
+    from scalable_bandits.report.numbers import bytes_in_words
+    from scalable_bandits.runs.readable import duration_in_words
 
     runs = [
         {"case": row.case, "policy": row.policy, "rounds": f"{row.rounds:,}",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from scalable_bandits.runs.readable import duration_in_words as duration_in_words
-from scalable_bandits.runs.readable import significant as significant
+from scalable_bandits.runs.readable import significant
 
 MISSING = "\N{EN DASH}"  # shown for NaN
 

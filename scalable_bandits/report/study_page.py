@@ -14,7 +14,8 @@ from scalable_bandits import analysis, plots
 from scalable_bandits.analysis import BEST, complete, horizons_of, measure_of, present
 from scalable_bandits.plots.arrangement import without_pyplot
 from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, new_axes, picture, provenance, table
-from scalable_bandits.report.numbers import MISSING, bytes_in_words, duration_in_words, estimate, interval, number
+from scalable_bandits.report.numbers import MISSING, bytes_in_words, estimate, interval, number
+from scalable_bandits.runs.readable import duration_in_words
 from scalable_bandits.studies import Study, builders, files
 
 if TYPE_CHECKING:

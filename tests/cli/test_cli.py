@@ -21,7 +21,7 @@ from scalable_bandits import __version__, progress, store
 from scalable_bandits.analysis import Mean
 from scalable_bandits.cli import messages, studies
 from scalable_bandits.cli.studies import _small
-from scalable_bandits.report.numbers import significant
+from scalable_bandits.runs.readable import significant
 from scalable_bandits.studies import Comparison, Study
 from scalable_bandits.terminal import PlainConsole
 

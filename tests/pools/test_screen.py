@@ -196,7 +196,7 @@ def test_a_pool_that_was_moved(pool, tmp_path):
     assert done.exit_code == 0
     assert "note: the pool of the run cannot be opened" in " ".join(done.stderr.split())
     assert pd.read_csv(table)["candidate"].tolist() == [LABELS.index(label) for label in measured]
-    with pytest.raises(ValueError, match="^path: got .*; where the pool has moved, `screen` with its new place"):
+    with pytest.raises(ValueError, match=r"^path: got .*; where the pool has moved, `screen` with its new place"):
         resume(run, rounds=45, function=f"{__name__}:value")
     sb.screen(value, sb.Pool(moved), 30, batch=15, store=run)
     again = resume(run, rounds=45, function=f"{__name__}:value")
