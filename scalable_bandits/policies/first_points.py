@@ -39,10 +39,8 @@ def first_point(
     if position >= FIRST:
         return None
     if domain.by_visit:
-        points = _first_points(domain, seed, context)
-        numbers = domain.find(points)
-        new = (numbers < 0) | np.append(free, True)[numbers]
-        return points[np.argmax(new)] if new.any() else None
+        points, played = _first_points(domain, free, seed, context)
+        return None if played.all() else points[np.argmin(played)]
     if not free.any():
         return None
     if sides := domain.finite.lattice:
@@ -57,17 +55,31 @@ def first_point(
     return int(numbers[np.argmin(((scaled - target) ** 2).sum(axis=1))])
 
 
-def _first_points(domain: Domain, seed: int, context: Floats | None) -> Floats:
-    """Return the first points (k, d) of a whole box, in a context (d,)."""
+def _first_points(domain: Domain, free: Mask, seed: int, context: Floats | None) -> tuple[Floats, Mask]:
+    """Return the first points (k, d) of a whole box in a context (d,), and which (k,) were played, in whatever context.
+
+    Those of other contexts have other coordinates, of the same points of the sequence.
+    """
     space = domain.space
-    if space.lattice is not None:
-        return space.within(space.spread(_sobol(space.dimension, FIRST, seed)), context)
-    if not isinstance(space, SearchSpace):
+    if space.lattice is None and not isinstance(space, SearchSpace):
         low, high = np.array(space.box).T
-        return space.within(np.clip(low + _sobol(len(low), FIRST, seed) * (high - low), low, high), context)
-    points = space.within(space.spread(_sobol(space.dimension, DRAWN, seed)), context)
-    points = points[np.sort(np.unique(points, axis=0, return_index=True)[1])]
-    return points[space.first_fulfilled(points, FIRST)]
+        drawn = np.clip(low + _sobol(len(low), FIRST, seed) * (high - low), low, high)
+    else:
+        drawn = space.spread(_sobol(space.dimension, DRAWN if space.lattice is None else FIRST, seed))
+    contexts = [context]
+    if context is not None:
+        contexts.extend(np.where(np.isnan(context), np.nan, domain.points(np.flatnonzero(~free))))
+    played = np.zeros(len(drawn), dtype=np.bool_)
+    for each in contexts:
+        numbers = domain.find(space.within(drawn, each))
+        played |= (numbers >= 0) & ~np.append(free, True)[numbers]
+    points = space.within(drawn, context)
+    if space.lattice is None and isinstance(space, SearchSpace):
+        kept = np.sort(np.unique(points, axis=0, return_index=True)[1])
+        points, played = points[kept], played[kept]
+        fulfilled = space.first_fulfilled(points, FIRST)
+        points, played = points[fulfilled], played[fulfilled]
+    return points, played
 
 
 def _sobol(dimension: int, count: int, seed: int) -> Floats:

@@ -61,6 +61,23 @@ def test_every_choice_has_the_context(kind, options, name):
 
 
 @pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("kind", [sb.GPEI, sb.GPPI])
+@pytest.mark.sampled(2)
+def test_the_first_points_go_on_from_context_to_context(kind, name):
+    """Those of ten contexts are the ten that one would have: no value is tried again since the context is another."""
+    space, key = SPACES[name]
+    loads = [0.0, 1.0, 2.0] if name == "mixed" else [0.2 * i for i in range(10)]
+    one, several = kind(space, seed=3), kind(space, seed=3)
+    for i in range(10):
+        same, another = one.ask(context={key: loads[0]}), several.ask(context={key: loads[i % len(loads)]})
+        for policy, x in ((one, same), (several, another)):
+            if i == 4 or name == "mixed":  # some while they are in flight
+                policy.tell_failure(x) if i == 7 else policy.tell(x, told(x, key))
+        others = [0] if isinstance(key, int) else [each for each in same if each != key]
+        assert [another[each] for each in others] == [same[each] for each in others]
+
+
+@pytest.mark.parametrize("name", SPACES)
 @pytest.mark.sampled(2)
 def test_learns_what_is_best_in_each_context(name):
     space, key = SPACES[name]
@@ -73,7 +90,7 @@ def test_learns_what_is_best_in_each_context(name):
         best = policy.best(context={key: load})
         assert best.x[key] == pytest.approx(load, abs=1e-12)
         value = best.x[0] if isinstance(key, int) else best.x["x"] / (50.0 if name == "mixed" else 1.0)
-        assert value == pytest.approx(0.5 * load, abs=0.03)
+        assert value == pytest.approx(0.5 * load, abs=0.03 if load in loads else 0.05)
         assert best.mean == pytest.approx(1.0, abs=0.01 if load in loads else 0.05)
 
 

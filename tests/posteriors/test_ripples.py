@@ -36,11 +36,33 @@ def test_outliers_keep_the_mean():
     np.testing.assert_allclose(found[kept], ripples[kept], rtol=1e-9)
 
 
+@pytest.mark.parametrize("n", [150, 600])
+def test_noise_is_rarely_taken_for_ripples(n):
+    """One time in a hundred: of 200 it is more than 8 times with a probability below 0.0003."""
+    rng = np.random.default_rng(11)
+    found = 0
+    for _ in range(200):
+        points, z = rng.random((n, 2)), rng.normal(0.0, 0.3, n)
+        found += with_ripples(points, z, np.ones(n, int), np.zeros(n), 0.09) is not None
+    assert found <= 8
+
+
+def test_what_is_expected_of_many_told_values_is_not_the_luckiest():
+    """200 values of a smooth function with much noise, at random points: the mean is that of the posterior."""
+    rng = np.random.default_rng(0)
+    for seed in range(5):
+        points = rng.random((200, 2))
+        policy = sb.GPEI(sb.Box([[0, 1]] * 2), seed=seed)
+        policy.tell(points, -((points - 0.4) ** 2).sum(axis=1) + rng.normal(0.0, 0.3, 200))
+        best = policy.best()
+        assert best.mean == pytest.approx(policy.posterior(best.x)[0], abs=1e-9)
+
+
 def measured(values):
     """A bowl of 40 points in a square, and six pairs of near points, with something added."""
     rng = np.random.default_rng(5)
     points = rng.uniform(-0.95, 0.95, (46, 2))
-    points[40:] = points[:6] + 4e-4
+    points[40:] = points[:6] + 1e-4
     return points, -(points**2).sum(axis=1) + values(rng, points)
 
 

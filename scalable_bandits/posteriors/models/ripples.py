@@ -5,8 +5,11 @@ small maxima most of the variance, though its values are exact. Where points are
 apart. Noise differs between two points however near they are; ripples do not.
 
     epsilon   noise variance: median of (z_i - z_j)^2 / 2, over the median of chi^2_1, of the closest pairs of points
-    rho       variance of ripples: (median of |z_i - mu_i|, over that of |N(0, 1)|)^2, at most the learned noise
-              variance, less epsilon
+    highest   noise variance that they allow with 99 % confidence: over what the median of as many values of chi^2_1
+              exceeds with 99 %
+    total     variance of ripples and noise: (median of |z_i - mu_i|, over that of |N(0, 1)|)^2, at most the learned
+              noise variance; there are ripples if it is above the highest
+    rho       variance of ripples: total - epsilon
     f(x_i)    mu_i + rho / (rho + epsilon / m_i) (z_i - mu_i) at a point with m_i measurements, of average z_i; mu_i
               where z_i is farther from it than three standard deviations, an outlier
 
@@ -22,7 +25,8 @@ import numpy as np
 from scalable_bandits.checks import Floats
 from scalable_bandits.spaces import Indices
 
-PAIRS, LEAST = 5, 3  # number of closest pairs that are compared, and the least that tell anything
+PAIRS, LEAST = 5, 3  # number of closest pairs that are compared, and the least that tell anything; odd
+RISK = 0.01  # probability that noise alone is more than the pairs seem to allow, and counts as ripples
 NEAR = 0.01  # distance, in sides of the space, at which two points are near each other
 DEVIATION = 0.6744897501960817  # median of |N(0, 1)|; that of chi^2_1 is its square
 FAR = 3.0  # distance of an outlier from the mean, in standard deviations
@@ -42,23 +46,29 @@ def with_ripples(points: Floats, z: Floats, counts: Indices, means: Floats, nois
     noise
         Learned noise variance of a value.
     """
-    from scipy.spatial import KDTree  # imported where it is needed: it takes a while
+    from scipy import special  # imported where they are needed: they take a while
+    from scipy.spatial import KDTree
 
-    if len(z) <= PAIRS:
+    if len(z) <= LEAST:
         return None
     distances, others = map(np.asarray, KDTree(points).query(points, k=[2], p=math.inf))  # the first is itself
     pairs = np.sort(np.column_stack([np.arange(len(z)), others]), axis=1)
     pairs, first = np.unique(pairs, axis=0, return_index=True)
     apart = distances[first, 0]
     closest = np.argsort(apart, kind="stable")[:PAIRS]
-    closest = closest[apart[closest] < NEAR]
-    if len(closest) < LEAST:
+    near = int(np.count_nonzero(apart[closest] < NEAR))
+    if near < LEAST:
         return None
-    one, other = pairs[closest].T
-    epsilon = 0.5 * float(np.median((z[one] - z[other]) ** 2)) / DEVIATION**2
+    near -= 1 - near % 2  # an odd number
+    one, other = pairs[closest[:near]].T
+    half = 0.5 * (near + 1)
+    low = special.ndtri(0.5 + 0.5 * special.betaincinv(half, half, RISK)) ** 2
+    between = 0.5 * float(np.median((z[one] - z[other]) ** 2))
     away = z - means
-    rho = min((float(np.median(np.abs(away))) / DEVIATION) ** 2, noise) - epsilon
-    if rho <= 0.0:
+    total = min((float(np.median(np.abs(away))) / DEVIATION) ** 2, noise)
+    if total <= between / low:
         return None
-    likely = np.abs(away) <= FAR * math.sqrt(rho + epsilon)
+    epsilon = between / DEVIATION**2
+    rho = total - epsilon
+    likely = np.abs(away) <= FAR * math.sqrt(total)
     return np.asarray(means + np.where(likely, rho / (rho + epsilon / counts) * away, 0.0))
