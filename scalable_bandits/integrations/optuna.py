@@ -1,7 +1,8 @@
 """A sampler for Optuna that asks a policy of this package.
 
 An `Adviser` has a policy over some parameters: it is told what ended, and asked with what runs as pending. The sampler
-keeps one for each group of parameters that occur together.
+keeps one for the parameters that all trials have, with the branches that depend on them, and one for each other group
+of parameters that occur together.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ class BanditSampler(BaseSampler):
     independent_sampler
         Sampler of the parameters that no policy chooses; if not given, their values are uniform.
     group
-        Whether parameters that only some trials have are chosen by policies of their own, one for those that occur
-        together; otherwise they are left to `independent_sampler`.
+        Whether parameters that only some trials have are chosen by policies; otherwise they are left to
+        `independent_sampler`.
     constraints_func
         Function from a finished trial to a sequence of numbers, which are at most 0 where constraints are fulfilled, as
         other samplers have it. Constraints that the objective sets itself (``trial.set_constraint``) need none. With
@@ -90,7 +91,10 @@ class BanditSampler(BaseSampler):
     - Where a trial failed, was pruned without a report, or returned an infinite value or one above 1e100 in size, the
       policy is told of a failure.
     - A policy chooses a parameter once a completed trial has it, with the same distribution; before that its value is
-      random. Where some values of a trial are given (``study.enqueue_trial``), it chooses the others for these. An
+      random. One policy chooses the parameters that all completed trials have, and those that depend on them: that
+      occur in just those trials where a parameter of few values has some of its values. Of the others, those that occur
+      together have a policy of their own.
+    - Where some values of a trial are given (``study.enqueue_trial``), it chooses the others for these. An
       enqueued value outside its distribution is not told to the policy.
 
     Examples
@@ -307,13 +311,20 @@ class BanditSampler(BaseSampler):
         history.update(trials)
         return history
 
-    def _adviser(self, history: StudyHistory, distributions: Mapping[str, BaseDistribution]) -> Adviser | None:
-        """Return the adviser of some parameters; None if no search space can hold any of them."""
+    def _adviser(
+        self, history: StudyHistory, distributions: Mapping[str, BaseDistribution], trial: FrozenTrial | None = None
+    ) -> Adviser | None:
+        """Return the adviser of some parameters, and of those that depend on them.
+
+        None if no search space can hold any of them. Branches of which a trial is given values are left out.
+        """
+        given = () if trial is None else optuna_study.given_values(trial)
+        branches = optuna_study.dependent(distributions, history.groups.branches(), given) if self._group else []
         constraints = history.constraints if self._make_policy is None else ()
-        key = (constraints, *(key_of(name, each) for name, each in sorted(distributions.items())))
+        key = (constraints, *optuna_study.keys_of(distributions), *(branch.key for branch in branches))
         adviser = self._advisers.pop(key, None)
         if adviser is None:
-            space = TrialSpace(distributions)
+            space = TrialSpace(distributions, branches)
             if not space.distributions:
                 return None
             seed = derived_seed(self._seed, "policy", *space.distributions)
@@ -327,25 +338,31 @@ class BanditSampler(BaseSampler):
     def _choose(
         self, study: optuna.Study, history: StudyHistory, trial: FrozenTrial, distributions: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """Return the values of some parameters by name, and store them for the other processes."""
+        """Return the values of some parameters by name; store them, and those that depend on them."""
         for _ in range(MOST_REPEATED):
-            adviser = self._adviser(history, distributions)
+            adviser = self._adviser(history, distributions, trial)
             if adviser is None:
                 return {}
+            space = adviser.space
             try:
-                internal = adviser.choose(history, trial, self._begun)
+                point = adviser.choose(history, trial, self._begun)
             except AllFailed:  # every setting has failed: the choice is left to the independent sampler
                 return {}
             known = {trial.number, *(each.number for each in history.running if not optuna_study.has_no_values(each))}
             ended, history = len(history.outcomes), self._read(study)
             since = history.running + [outcome.trial for outcome in history.outcomes[ended:]]
-            if not adviser.occurs(internal, [each for each in since if each.number not in known]):
+            if not adviser.occurs(point, [each for each in since if each.number not in known]):
                 break
         chosen = self._chosen.setdefault(trial.number, {})
+        internal = space.internal(point)
         for attribute, part in optuna_study.attributes_of(internal, len(chosen)).items():
             study._storage.set_trial_system_attr(trial._trial_id, attribute, part)
-        values = {name: optuna_study.value_of(distributions[name], each) for name, each in internal.items()}
-        chosen.update((key_of(name, distributions[name]), value) for name, value in values.items())
+        values = {}
+        for name, (distribution, _) in space.at(point).items():
+            value = optuna_study.value_of(distribution, internal[name])
+            chosen[key_of(name, distribution)] = value
+            if name in distributions:
+                values[name] = value
         return values
 
     def _chosen_together(
@@ -469,8 +486,8 @@ class Adviser:
         if len(new):
             self.policy._introduce(np.arange(domain.size, domain.size + len(new)), new)
 
-    def choose(self, history: StudyHistory, trial: FrozenTrial, own: Collection[int] = ()) -> dict[str, float]:
-        """Return the values chosen for a trial by name, in Optuna's internal form.
+    def choose(self, history: StudyHistory, trial: FrozenTrial, own: Collection[int] = ()) -> Floats:
+        """Return the point (p,) chosen for a trial.
 
         Parameters
         ----------
@@ -483,7 +500,7 @@ class Adviser:
         """
         given = self.space.given(trial)
         if len(given) == len(self.space.distributions):
-            return self.space.internal(np.array(list(given.values())))
+            return np.array(list(given.values()))
         context = self.space.values(given) or None
         pending = self.follow(history, trial.number)
         numbers = self.policy.domain.find(np.array(pending)) if pending else np.empty(0, dtype=np.int64)
@@ -498,12 +515,12 @@ class Adviser:
                     chosen = self._ask(1, context)
         finally:
             self.policy.abandon()
-        return self.space.internal(chosen)
+        return chosen
 
-    def occurs(self, internal: Mapping[str, float], trials: Sequence[FrozenTrial]) -> bool:
-        """Return whether values, in Optuna's internal form by name, are those of one of some trials."""
-        points = map(self.space.point, trials)
-        return any(point is not None and self.space.internal(point) == internal for point in points)
+    def occurs(self, point: Floats, trials: Sequence[FrozenTrial]) -> bool:
+        """Return whether a point (p,) is that of one of some trials."""
+        points, internal = map(self.space.point, trials), self.space.internal(point)
+        return any(each is not None and self.space.internal(each) == internal for each in points)
 
     def _ask(self, count: int, context: Mapping[str, Any] | None) -> Floats:
         """Return the last (p,) of the next points, in the context of the values that are given."""

@@ -7,10 +7,11 @@ import datetime
 import functools
 import math
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+import attrs
 import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
@@ -28,6 +29,7 @@ ROUNDING = 1e-8  # largest distance of a value from a step, in steps
 CONSTRAINTS = "constraints"  # system attribute of a trial with the values of its constraints, or beginning of several
 PROPOSED = "bandit:"  # beginning of the names of system attributes with the values chosen for a trial
 VALUE = "value of the trial"  # output of a policy of one objective
+MOST_BRANCHES = 64  # largest number of values of a parameter that others may depend on
 LONGEST = 2000  # number of characters of a system attribute, which databases limit to 2,045
 Key = tuple[str, str]  # name and description of a distribution
 
@@ -153,6 +155,31 @@ def value_of(distribution: BaseDistribution, internal: float) -> Any:
     return int(value) if isinstance(distribution, IntDistribution) else value
 
 
+class Branch(NamedTuple):
+    """Parameters that a trial has where another one, the parent, has some values."""
+
+    distributions: Mapping[str, BaseDistribution]  # by name
+    parent: Key
+    values: tuple[float, ...]  # numbers of the parent's values
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Key that is equal for equal branches."""
+        return self.parent, self.values, *keys_of(self.distributions)
+
+
+def dependent(
+    distributions: Mapping[str, BaseDistribution], branches: Sequence[Branch], given: Collection[str] = ()
+) -> list[Branch]:  # fmt: skip
+    """Return the branches, by their order, that depend on some parameters, and have none of given names."""
+    known, found = set(keys_of(distributions)), []
+    for branch in branches:
+        if branch.parent in known and not any(name in given for name in branch.distributions):
+            known.update(keys_of(branch.distributions))
+            found.append(branch)
+    return found
+
+
 class TrialSpace:
     """Search space of some parameters of a study.
 
@@ -160,22 +187,56 @@ class TrialSpace:
     ----------
     distributions
         Distributions by name; those without a `parameter_of` are left out.
+    branches
+        Parameters that exist under a condition, after those that they depend on.
 
     Attributes
     ----------
     distributions : dict
-        Distributions of the space's parameters by name, sorted by name.
+        Distributions of the space's parameters by their names in the space: those that exist always by name, then those
+        of the branches. A name that has several distributions is that of the first, and has the condition beside it in
+        the others.
     """
 
-    def __init__(self, distributions: Mapping[str, BaseDistribution]):
+    def __init__(self, distributions: Mapping[str, BaseDistribution], branches: Sequence[Branch] = ()):
         found = {name: parameter_of(each) for name, each in sorted(distributions.items())}
         self._parameters = {name: each for name, each in found.items() if each is not None}
         self.distributions = {name: distributions[name] for name in self._parameters}
+        self._names = {name: name for name in self._parameters}  # names in the study by names in the space
+        self._conditions: dict[str, tuple[str, tuple[float, ...]]] = {}  # parents, and the numbers of their values
+        places = {key_of(name, each): name for name, each in self.distributions.items()}
+        for branch in branches:
+            self._add(branch, places)
+
+    def _add(self, branch: Branch, places: dict[Key, str]) -> None:
+        """Add the parameters of a branch; `places` has the names in the space of those that are in it."""
+        parent = places[branch.parent]
+        values = [self._parameters[parent].value(number) for number in branch.values]
+        for name, distribution in sorted(branch.distributions.items()):
+            parameter = parameter_of(distribution)
+            assert parameter is not None
+            title = name if name not in self._parameters else f"{name}, {parent} {values}"
+            self._parameters[title] = attrs.evolve(parameter, when={parent: values})
+            self.distributions[title], self._names[title] = distribution, name
+            self._conditions[title] = parent, branch.values
+            places[key_of(name, distribution)] = title
 
     @functools.cached_property
     def space(self) -> SearchSpace:
         """Space of the parameters, of which there must be one."""
         return SearchSpace(self._parameters)
+
+    @property
+    def branched(self) -> frozenset[str]:
+        """Names, in the study, of the parameters that exist under a condition."""
+        return frozenset(self._names[title] for title in self._conditions)
+
+    def _exists(self, title: str, numbers: Mapping[str, float]) -> bool:
+        """Return whether a parameter exists where those before it have given numbers, by name in the space."""
+        if title not in self._conditions:
+            return True
+        parent, values = self._conditions[title]
+        return self._exists(parent, numbers) and numbers[parent] in values
 
     def point(self, trial: FrozenTrial) -> Floats | None:
         """Return the point (p,) of a trial; None if a value is not known, or not in its distribution.
@@ -183,26 +244,35 @@ class TrialSpace:
         Where a trial has not come to suggesting a parameter, its value is the one that was chosen for it.
         """
         proposed: dict[str, float] | None = None
-        numbers = []
-        for name, distribution in self.distributions.items():
+        numbers: dict[str, float] = {}
+        for title, distribution in self.distributions.items():
+            name = self._names[title]
+            if not self._exists(title, numbers):
+                numbers[title] = self._parameters[title].first
+                continue
             if name in trial.params:
                 internal = _internal(distribution, trial.params[name])
             elif trial.state == TrialState.COMPLETE:
                 return None
             else:
-                proposed = _proposed(trial, self.distributions) if proposed is None else proposed
-                internal = proposed.get(name)
+                proposed = _proposed(trial) if proposed is None else proposed
+                given = _enqueued(trial, name, distribution)
+                internal = proposed.get(name) if given is None else given
             number = None if internal is None else number_of(distribution, internal)
             if number is None:
                 return None
-            numbers.append(number)
-        return np.array(numbers)
+            numbers[title] = number
+        return np.array(list(numbers.values()))
 
     def given(self, trial: FrozenTrial) -> dict[str, float]:
-        """Return the numbers, by name, of values given to an enqueued trial that are in their distributions."""
+        """Return the numbers, by name, of values given to an enqueued trial that are in their distributions.
+
+        Only those of parameters that exist always.
+        """
         found = {}
-        for name, internal in _enqueued(trial, self.distributions).items():
-            number = number_of(self.distributions[name], internal)
+        for name, distribution in self.distributions.items():
+            internal = None if name in self._conditions else _enqueued(trial, name, distribution)
+            number = None if internal is None else number_of(distribution, internal)
             if number is not None:
                 found[name] = number
         return found
@@ -211,12 +281,15 @@ class TrialSpace:
         """Return values of the space's parameters by name from their numbers."""
         return {name: self._parameters[name].value(number) for name, number in numbers.items()}
 
+    def at(self, point: Floats) -> dict[str, tuple[BaseDistribution, float]]:
+        """Return the parameters that exist at a point (p,), by name in the study: distributions and numbers."""
+        numbers = dict(zip(self.distributions, point.tolist(), strict=True))
+        there = (title for title in numbers if self._exists(title, numbers))
+        return {self._names[title]: (self.distributions[title], numbers[title]) for title in there}
+
     def internal(self, point: Floats) -> dict[str, float]:
-        """Return the values at a point (p,), in Optuna's internal form, by name."""
-        return {
-            name: internal_of(distribution, number)
-            for (name, distribution), number in zip(self.distributions.items(), point.tolist(), strict=True)
-        }
+        """Return the values at a point (p,), in Optuna's internal form, by name in the study."""
+        return {name: internal_of(distribution, number) for name, (distribution, number) in self.at(point).items()}
 
 
 def _internal(distribution: BaseDistribution, value: Any) -> float | None:
@@ -226,20 +299,25 @@ def _internal(distribution: BaseDistribution, value: Any) -> float | None:
         return None
 
 
-def _proposed(trial: FrozenTrial, distributions: Mapping[str, BaseDistribution]) -> dict[str, float]:
+def _proposed(trial: FrozenTrial) -> dict[str, float]:
     """Return the values, in internal form, that were chosen for a trial, also those that it has not suggested yet."""
     found: dict[str, float] = {}
     for key, values in trial.system_attrs.items():
         if key.startswith(PROPOSED):
             found.update(values)
-    return {**found, **_enqueued(trial, distributions)}
+    return found
 
 
-def _enqueued(trial: FrozenTrial, distributions: Mapping[str, BaseDistribution]) -> dict[str, float]:
-    """Return the values, in internal form, that were given to an enqueued trial, in the order of distributions."""
-    given = trial.system_attrs.get("fixed_params", {})
-    found = {name: _internal(each, given[name]) for name, each in distributions.items() if name in given}
-    return {name: internal for name, internal in found.items() if internal is not None}
+def _enqueued(trial: FrozenTrial, name: str, distribution: BaseDistribution) -> float | None:
+    """Return the value, in internal form, that was given to an enqueued trial; None if there is none."""
+    given = given_values(trial)
+    return _internal(distribution, given[name]) if name in given else None
+
+
+def given_values(trial: FrozenTrial) -> Mapping[str, Any]:
+    """Return the values that were given to an enqueued trial, by name."""
+    found: Mapping[str, Any] = trial.system_attrs.get("fixed_params", {})
+    return found
 
 
 def was_chosen(trial: FrozenTrial) -> bool:
@@ -281,6 +359,11 @@ def has_no_values(trial: FrozenTrial) -> bool:
 def key_of(name: str, distribution: BaseDistribution) -> Key:
     """Return a key that is equal for equal distributions of a name, also where choices cannot be hashed."""
     return name, repr(distribution)
+
+
+def keys_of(distributions: Mapping[str, BaseDistribution]) -> list[Key]:
+    """Return the keys of some distributions, sorted by name."""
+    return [key_of(name, each) for name, each in sorted(distributions.items())]
 
 
 class Outcome(NamedTuple):
@@ -328,19 +411,28 @@ class ParameterGroups:
         self._every = 0  # a bit for each completed trial
         self._trials: dict[Key, int] = {}  # by parameter, the bits of the trials that have it
         self._distributions: dict[Key, BaseDistribution] = {}  # of the parameters that a search space can hold
+        # Of those with few values, by the numbers of these, the bits of the trials that have them.
+        self._values: dict[Key, dict[float, int]] = {}
+        self._found: list[Branch] | None = None  # branches, once they are known
 
     def __len__(self) -> int:
         return len(set(self._trials.values()))
 
-    def add(self, distributions: Mapping[str, BaseDistribution]) -> None:
-        """Add a completed trial by the distributions of its parameters."""
-        trial = self._every + 1
+    def add(self, completed: FrozenTrial) -> None:
+        """Add a completed trial."""
+        trial, self._found = self._every + 1, None
         self._every += trial
-        for name, distribution in distributions.items():
+        for name, distribution in completed.distributions.items():
             key = key_of(name, distribution)
-            if key not in self._trials and parameter_of(distribution) is not None:
+            if key not in self._trials and (parameter := parameter_of(distribution)) is not None:
                 self._distributions[key] = distribution
+                if parameter.count is not None and parameter.count <= MOST_BRANCHES:
+                    self._values[key] = {}
             self._trials[key] = self._trials.get(key, 0) | trial
+            if key in self._values:
+                number = number_of(distribution, distribution.to_internal_repr(completed.params[name]))
+                assert number is not None
+                self._values[key][number] = self._values[key].get(number, 0) | trial
 
     def of_all_trials(self) -> dict[str, BaseDistribution]:
         """Return the distributions, by name, of the parameters that all completed trials have alike."""
@@ -350,6 +442,25 @@ class ParameterGroups:
         """Return the distributions, by name, of a parameter's group; empty if no completed trial has the parameter."""
         key = key_of(name, distribution)
         return self._in(self._trials[key]) if key in self._distributions else {}
+
+    def branches(self) -> list[Branch]:
+        """Return the groups whose parameters exist where one of another group has some values, after that group.
+
+        Of several parameters whose values say so, the parent is the one with the fewest values.
+        """
+        if self._found is None:
+            depths, found = {self._every: 0}, []
+            for trials in sorted({self._trials[key] for key in self._distributions}, key=int.bit_count, reverse=True):
+                parents = [key for key in self._values if self._trials[key] in depths and self._trials[key] != trials]
+                for parent in sorted(parents, key=lambda key: (len(self._values[key]), key)):
+                    values = self._values[parent]
+                    there = tuple(sorted(number for number, having in values.items() if having & trials))
+                    if sum(values[number] for number in there) == trials:  # no trial has two of them
+                        depths[trials] = depths[self._trials[parent]] + 1
+                        found.append((depths[trials], Branch(self._in(trials), parent, there)))
+                        break
+            self._found = [each for _, each in sorted(found, key=lambda pair: (pair[0], min(pair[1].distributions)))]
+        return self._found
 
     def _in(self, trials: int) -> dict[str, BaseDistribution]:
         """Return the distributions, by name, of the parameters that occur in these trials and no others."""
@@ -436,7 +547,7 @@ class StudyHistory:
         if values is not None and not all(abs(value) <= measurements.LARGEST for value in values):
             values = None
         if trial.state == TrialState.COMPLETE:
-            self.groups.add(trial.distributions)
+            self.groups.add(trial)
             for known, sign, value in zip(self._values, self._signs, values or (), strict=values is not None):
                 bisect.insort(known, sign * value)
         elif values is not None:

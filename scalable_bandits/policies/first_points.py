@@ -10,7 +10,7 @@ import numpy as np
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.randomness import derived_seed
-from scalable_bandits.spaces import Domain, Mask, SearchSpace
+from scalable_bandits.spaces import Domain, Grid, Mask, SearchSpace
 from scalable_bandits.spaces.sobol import sobol
 
 FIRST = 10  # number of first points
@@ -66,13 +66,10 @@ def _first_points(domain: Domain, free: Mask, seed: int, context: Floats | None)
         drawn = np.clip(low + _sobol(len(low), FIRST, seed) * (high - low), low, high)
     else:
         drawn = space.spread(_sobol(space.dimension, DRAWN if space.lattice is None else FIRST, seed))
-    contexts = [context]
-    if context is not None:
-        contexts.extend(np.where(np.isnan(context), np.nan, domain.points(np.flatnonzero(~free))))
     played = np.zeros(len(drawn), dtype=np.bool_)
-    for each in contexts:
-        numbers = domain.find(space.within(drawn, each))
-        played |= (numbers >= 0) & ~np.append(free, True)[numbers]
+    for point in domain.points(np.flatnonzero(~free)):
+        points = space.within(drawn, None if context is None else np.where(np.isnan(context), np.nan, point))
+        played |= ((space.at(space.steps(points)) if isinstance(space, Grid) else points) == point).all(axis=1)
     points = space.within(drawn, context)
     if space.lattice is None and isinstance(space, SearchSpace):
         kept = np.sort(np.unique(points, axis=0, return_index=True)[1])

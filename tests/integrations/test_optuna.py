@@ -407,33 +407,6 @@ def test_the_parameters_that_all_completed_trials_have():
     assert space() == {}
 
 
-@pytest.mark.parametrize("group", [True, False])
-def test_parameters_of_some_trials(group):
-    """Those that occur together have a policy of their own, told of the trials that have them; or random values."""
-    made = []
-
-    def policy(space, seed, minimize):
-        made.append(Spy(space, seed=seed))
-        return made[-1]
-
-    def objective(trial):
-        if trial.suggest_categorical("tree", [True, False]):
-            return trial.suggest_int("depth", 1, 1000) + trial.suggest_float("rate", 0, 1)
-        return trial.suggest_float("c", 0, 1)
-
-    study = optuna.create_study(sampler=BanditSampler(policy=policy, seed=1, group=group))
-    study.optimize(objective, n_trials=20)
-    names = {each.space.names for each in made}
-    assert (names > {("tree",), ("depth", "rate"), ("c",)}) if group else ("depth", "rate") not in names
-    if group:
-        last = max((each for each in made if each.space.names == ("depth", "rate")), key=lambda each: each.rounds)
-        having = [trial for trial in study.trials if trial.params["tree"]]
-        assert len(having) > 4
-        assert [setting["depth"] for setting, _ in last.told] == [t.params["depth"] for t in having][: last.rounds]
-        assert last.rounds >= len(having) - 1
-        assert len(last.pending_then) <= len(having)  # asked once a trial
-
-
 def test_an_independent_sampler_has_the_rest():
     class Constant(optuna.samplers.RandomSampler):
         calls = 0
