@@ -15,7 +15,7 @@ import numpy as np
 from scalable_bandits.commands import Command
 from scalable_bandits.runs.limits import kept_values, outputs_of
 from scalable_bandits.runs.readable import point_text
-from scalable_bandits.runs.resuming import known_space
+from scalable_bandits.runs.resuming import in_context_of, known_space
 from scalable_bandits.runs.thinning import rounds_played
 from scalable_bandits.store import ObservationStore, StoredRun, StoreError
 from scalable_bandits.store.check import Part, check_run
@@ -164,16 +164,19 @@ def measured(run: StoredRun) -> int:
 def _extremes(run: StoredRun) -> tuple[float, float, Any, str]:
     """Return the smallest and the largest y, reading a block at a time, and x of the first best one, also as text.
 
-    With constraints, of those that keep them. The numbers are NaN without observations; x is None then, and of a
-    simulation.
+    With constraints, of those that keep them; of a run in a context, of those in this. The numbers are NaN without
+    observations; x is None then, and of a simulation.
     """
     names = {field.name for field in run.fields}
     if "y" not in names or not len(run):
         return math.nan, math.nan, None, ""
+    here = in_context_of(run)
     smallest, largest = (math.inf, 0), (-math.inf, 0)  # with the row, and with minus the row: of equal ones the first
     for first in range(0, len(run), BLOCK):
         y = kept_values(run, first, first + BLOCK)
-        if np.isnan(y).all():  # an output of each misses its limit
+        if here is not None:
+            y = np.where(here(run.read(first, first + BLOCK, ["x"])["x"]), y, np.nan)
+        if np.isnan(y).all():  # an output of each misses its limit, or it has another context
             continue
         smallest = min(smallest, (float(np.nanmin(y)), first + int(np.nanargmin(y))))
         largest = max(largest, (float(np.nanmax(y)), -first - int(np.nanargmax(y))))

@@ -106,7 +106,8 @@ def history(found: TuningResult, ax: Axes | None = None, *, log: bool | None = N
     """Draw the measured values, the best so far, and what the recommended setting is expected to be worth.
 
     Crosses at the edge are failed evaluations; triangles there are values so bad that they would hide the others. With
-    constraints, circles are values that do not keep them. With several objectives it is the hypervolume of the front.
+    constraints, circles are values that do not keep them. Those of other contexts than the run's are pale. With several
+    objectives it is the hypervolume of the front.
 
     Parameters
     ----------
@@ -136,11 +137,11 @@ def history(found: TuningResult, ax: Axes | None = None, *, log: bool | None = N
         return growth(found, axes(ax))
     past, evaluations = found.history(), found.evaluations()
     numbers, values = past.index.to_numpy(), past["value"].to_numpy()
-    ax = axes(ax)
+    ax, here = axes(ax), found.in_context(evaluations)
     measured, failed = np.isfinite(values), np.array([bool(row.error) for row in evaluations], dtype=np.bool_)
     if measured.any():
-        kept = np.array([row.feasible for row in evaluations])[measured]
-        _measured(numbers[measured], values[measured], kept, found, log, ax)
+        kept = np.array([row.feasible for row in evaluations])
+        _measured(numbers[measured], values[measured], kept[measured], here[measured], found, log, ax)
         ax.step(numbers, past["best"], where="post", color=COLOURS[0], linewidth=1.8, label="best so far", zorder=3)
     edge = 0.98 if found.minimize else 0.02  # on the side of bad values
     if failed.any():
@@ -149,14 +150,19 @@ def history(found: TuningResult, ax: Axes | None = None, *, log: bool | None = N
     ax.set_xlim(0.5, max(len(numbers), 1) + 0.5)
     ticks(ax, whole=True)
     place = ("upper right", 0.96) if found.minimize else ("lower right", 0.04)
-    legend(ax, loc=place[0], bbox_to_anchor=(1.0, place[1]))
+    if here.all():
+        legend(ax, loc=place[0], bbox_to_anchor=(1.0, place[1]))
+    else:  # those of other contexts may be anywhere
+        legend(ax, loc="best")
     return tidy(ax, "evaluation", value_label(found.minimize, inches(ax)[1]))
 
 
-def _measured(numbers: Any, values: Floats, kept: Mask, found: TuningResult, log: bool | None, ax: Axes) -> None:
+def _measured(
+    numbers: Any, values: Floats, kept: Mask, here: Mask, found: TuningResult, log: bool | None, ax: Axes
+) -> None:  # fmt: skip
     """Draw measured values (k,) of the evaluations with some numbers (k,), and the expected value of the best.
 
-    Those that do not keep the constraints, by the mask (k,), are hollow.
+    Those that do not keep the constraints, by the mask (k,), are hollow; those of another context, pale.
     """
     shown = shown_values(values, found.minimize, log)
     inside = shown.clip(values) == values
@@ -166,12 +172,15 @@ def _measured(numbers: Any, values: Floats, kept: Mask, found: TuningResult, log
     ax.axhline(found.value, color=COLOURS[2], linewidth=1.2, linestyle="--", label="recommended: expected value")
     many = len(values) > MANY
     size = 2.5 if many else 4.5
-    full, hollow = inside & kept, inside & ~kept
+    full, hollow, away = inside & kept & here, inside & ~kept & here, inside & ~here
     ax.plot(numbers[full], values[full], "o", color=COLOURS[5], markersize=size, label="measured",
             markeredgecolor="white", markeredgewidth=0.0 if many else 0.4)  # fmt: skip
     if hollow.any():
         ax.plot(numbers[hollow], values[hollow], "o", color=COLOURS[5], markersize=size - 0.8, fillstyle="none",
                 label="measured, not feasible")  # fmt: skip
+    if away.any():
+        ax.plot(numbers[away], values[away], "o", color=COLOURS[5], markersize=size - 0.8, alpha=0.3,
+                markeredgewidth=0.0, label="measured, in another context")  # fmt: skip
     if not inside.all():
         ax.plot(numbers[~inside], np.full((~inside).sum(), 0.98 if found.minimize else 0.02), color=COLOURS[5],
                 marker="^" if found.minimize else "v", linestyle="", markersize=5, label="measured, off the scale",
@@ -221,8 +230,9 @@ def importance(found: Policy | TuningResult | Importance, ax: Axes | None = None
 def parallel(found: TuningResult, ax: Axes | None = None) -> Axes:
     """Draw every evaluation as a line across the parameters' axes, the darker the better its value.
 
-    The recommended setting is drawn on top. Below an axis pass the settings in which its parameter does not exist and,
-    at the axis of values, failed evaluations. Values that are so bad that they would hide the others are at its end.
+    Those of other contexts than the run's are grey. The recommended setting is drawn on top. Below an axis pass the
+    settings in which its parameter does not exist and, at the axis of values, failed evaluations. Values that are so
+    bad that they would hide the others are at its end.
 
     Parameters
     ----------
@@ -263,7 +273,7 @@ def parallel(found: TuningResult, ax: Axes | None = None) -> Axes:
         heights[exist[:, i], i] = axis.places(points[exist[:, i], i])
     if measured.any():
         heights[np.append(measured, True), -1] = end.places(shown.clip(np.append(values[measured], found.value)))
-    _lines(heights, values, found._counted(rows), found, ax)
+    _lines(heights, values, found._counted(rows), found.in_context(rows), found, ax)
     for place, axis in enumerate((*parameters, end)):
         _axis(axis, place, ax)
     for place in np.flatnonzero((heights == BELOW).any(axis=0)).tolist():
@@ -284,11 +294,18 @@ def parallel(found: TuningResult, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _lines(heights: Floats, values: Floats, counted: Floats, found: TuningResult, ax: Axes) -> None:
+def _lines(heights: Floats, values: Floats, counted: Floats, here: Mask, found: TuningResult, ax: Axes) -> None:
     """Draw lines through heights (n + 1, p + 1): evaluations of values (n,), the best last, then the recommendation.
 
     The best is that of the values (n,) that count; those that do not, such as ones that miss a limit, are NaN there.
+    Evaluations in another context, by the mask (n,), are grey and below the others.
     """
+    if not here.all():
+        across = np.arange(heights.shape[1], dtype=np.float64)
+        lines = [np.column_stack([across, row]) for row in heights[:-1][~here]]
+        ax.add_collection(LineCollection(lines, colors=(0.6, 0.6, 0.6, 0.35), linewidths=0.7, zorder=0.5))
+        ax.plot([], [], color=(0.6, 0.6, 0.6), alpha=0.6, linewidth=1.0, label="in another context")
+        heights, values, counted = heights[np.append(here, True)], values[here], counted[here]
     across = np.arange(heights.shape[1], dtype=np.float64)
     order = np.argsort(values if found.minimize else -values, kind="stable")[::-1]  # failed ones, which are NaN, first
     count = int(np.isfinite(values).sum())

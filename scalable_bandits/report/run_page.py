@@ -35,7 +35,7 @@ from scalable_bandits.runs.readable import (
 )
 from scalable_bandits.runs.recording import replay_calls
 from scalable_bandits.runs.result import TuningResult, best_points
-from scalable_bandits.runs.resuming import context_of, environment_of, known_space, policy_of
+from scalable_bandits.runs.resuming import context_of, environment_of, in_context_of, known_space, policy_of
 from scalable_bandits.runs.thinning import ROUND, keeps_some, rounds_played
 from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.spaces import Arms, Indices
@@ -200,6 +200,8 @@ def _better(run: StoredRun) -> str:
 def _best(run: StoredRun) -> Section:
     """Tabulate the rounds with the best observations."""
     y = kept_values(run)
+    if (here := in_context_of(run)) is not None:
+        y = np.where(here(run.read(names=["x"])["x"]), y, np.nan)
     order = np.argsort(y if minimizes(run) else -y, kind="stable")[:BEST_ROWS]
     order = order[np.isfinite(y[order])]
     if not len(order):

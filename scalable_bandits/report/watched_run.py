@@ -5,9 +5,10 @@ Only what is new is read, in short transactions that no writer waits for. Nothin
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -18,9 +19,9 @@ from scalable_bandits.plots.style import POINTS
 from scalable_bandits.policies.outputs import Output
 from scalable_bandits.progress import Pace
 from scalable_bandits.runs.limits import keeps, kept, others_of, outputs_of
-from scalable_bandits.runs.resuming import known_space
+from scalable_bandits.runs.resuming import in_context_of, known_space
 from scalable_bandits.runs.thinning import ROUND
-from scalable_bandits.spaces import Indices, Space
+from scalable_bandits.spaces import Indices, Mask, Space
 from scalable_bandits.status import measured, minimizes, state_of, type_name
 from scalable_bandits.store import ObservationStore, StoredRun, StoreError
 from scalable_bandits.store.locations import ACKNOWLEDGED, locate
@@ -90,6 +91,7 @@ class WatchedRun:
         self.run: StoredRun | None = None
         self.space: Space | None = None
         self._others: Mapping[str, Output] = {}
+        self._here: Callable[[Floats], Mask] | None = None  # of the points in the context of the run
         self._mark: bytes | None = None  # content of the small file that changes with each transaction
         self._columns: dict[str, list[Any]] = {}
         self._rows = self.failures = 0
@@ -110,6 +112,7 @@ class WatchedRun:
                 if run is not self.run or len(run) < self._rows:
                     self._forget()
                     self.run, self.space, self._others = run, known_space(run), others_of(run)
+                self._here = in_context_of(run)
                 self._take(run, writer)
                 self._mark = mark  # last: what could not be read is read again
             self.writer, self.state = writer, state_of(self.run, writer)
@@ -138,6 +141,8 @@ class WatchedRun:
         if run.kept:
             self._numbers = np.array([each.ended for each in tickets if each.state == "done"], np.int64)
             known = [each for each in tickets if keeps(each, self._others)]
+            if self._here is not None and known:
+                known = list(itertools.compress(known, self._here(np.array([each.x for each in known]))))
             better = min if self.minimize else max
             self.best = self._evaluation(better(known, key=lambda each: each.y or 0.0)) if known else None
             self.latest = [self._evaluation(each) for each in tickets[: -LATEST - 1 : -1]]
@@ -246,6 +251,8 @@ class WatchedRun:
         """Return numbers (k,), observations (k,), and the best so far (k,), of some rounds evenly spaced."""
         better = np.fmin if self.minimize else np.fmax
         best = kept(self.y, self._column("outputs"), self._others) if self._others else self.y
+        if self._here is not None and self.run is not None:
+            best = np.where(self._here(self.run.read(0, len(best), ["x"])["x"]), best, np.nan)
         rows = np.unique(np.rint(np.linspace(0, len(self.y) - 1, min(POINTS, len(self.y)))).astype(np.int64))
         return self._numbers[rows], self.y[rows], better.accumulate(best)[rows]
 

@@ -297,11 +297,21 @@ class TuningResult:
 
     def _counted(self, rows: Sequence[Evaluation]) -> Floats:
         """Return the values (n,) of evaluations that may be the best one: feasible, in the context; NaN of others."""
-        may = np.array([row.feasible for row in rows], dtype=np.bool_)
-        if self.context is not None and rows:
-            points = np.concatenate([self.policy.space.parse(row.x)[0] for row in rows])
-            may &= self.policy.in_context(points, self.context)
+        may = np.array([row.feasible for row in rows], dtype=np.bool_) & self.in_context(rows)
         return np.where(may, [row.value for row in rows], math.nan)
+
+    def in_context(self, rows: Sequence[Evaluation]) -> Mask:
+        """Return the mask (k,) of the evaluations that were made in the context of the run; all of a run without one.
+
+        Parameters
+        ----------
+        rows
+            Evaluations, such as those of `evaluations`.
+        """
+        if self.context is None or not rows:
+            return np.ones(len(rows), dtype=np.bool_)
+        points = np.concatenate([self.policy.space.parse(row.x)[0] for row in rows])
+        return self.policy.in_context(points, self.context)
 
     def _growth(self, rows: Sequence[Evaluation], policy: SeveralObjectivesPolicy) -> pandas.DataFrame:
         """Return the hypervolume of the front so far, by evaluation, as a share of the last one."""

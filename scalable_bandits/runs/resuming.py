@@ -14,14 +14,17 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import shlex
 import warnings
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from scalable_bandits import checks
-from scalable_bandits.checks import visible
+from scalable_bandits.checks import Floats, visible
 from scalable_bandits.commands import Command, command_of
 from scalable_bandits.environments import Environment
 from scalable_bandits.policies import Policy
@@ -31,7 +34,7 @@ from scalable_bandits.runs.result import TuningResult
 from scalable_bandits.runs.screen import screen
 from scalable_bandits.runs.simulate import simulate
 from scalable_bandits.runs.trajectory import Trajectory
-from scalable_bandits.spaces import Integer, Pool, Real, SearchSpace, Space
+from scalable_bandits.spaces import Integer, Mask, Pool, Real, SearchSpace, Space
 from scalable_bandits.spaces.named import NamedSpace
 from scalable_bandits.spaces.parameters import LARGEST
 from scalable_bandits.spaces.pool import CANDIDATE
@@ -308,6 +311,31 @@ def context_of(run: StoredRun) -> dict[Any, Any] | None:
     """
     pairs = run.attributes.get("settings", {}).get("context")
     return None if pairs is None else dict(pairs)  # not kept as a dict: its keys may be dimensions
+
+
+def in_context_of(run: StoredRun) -> Callable[[Floats], Mask] | None:
+    """Return the function from points (k, d) to the mask (k,) of those in the context of a run's last call.
+
+    None for a run without a context, and on a pool with contexts that has moved.
+
+    Parameters
+    ----------
+    run
+        Run, open for reading.
+    """
+    context, space = context_of(run), known_space(run)
+    if context is None:
+        return None
+    if space is not None and (point := space.context(context)) is not None:
+        given: Mapping[Any, Any] = dict(enumerate(point.tolist()))
+    elif all(isinstance(key, int) for key in context):
+        given = context
+    else:
+        return None
+    fixed = {int(place): float(value) for place, value in given.items() if not math.isnan(value)}
+    places, values = list(fixed), np.array(list(fixed.values()))
+    # A grid's coordinates may have rounding errors.
+    return lambda points: np.isclose(points[:, places], values, rtol=1e-12, atol=0.0).all(axis=1)
 
 
 def command_in(place: Any) -> Command | None:

@@ -3,16 +3,23 @@
 import json
 import re
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from cases.command import command
 
 import scalable_bandits as sb
-from scalable_bandits.report.run_page import rebuilt, stored_result
+from scalable_bandits.report.run_page import rebuilt, run_report, stored_result
+from scalable_bandits.report.watched_run import WatchedRun
+from scalable_bandits.report.writing import render
 from scalable_bandits.runs.resuming import resume
+from scalable_bandits.status import status
 from scalable_bandits.store import ObservationStore
 
 SPACE = {"load": sb.Real(0.0, 1.0), "depth": sb.Real(0.0, 1.0), "kind": sb.Categorical(["plain", "fine"])}
+
+
+SPACES = {True: sb.SearchSpace({"x": sb.Real(0.0, 1.0), "load": sb.Real(0.0, 1.0)}), False: sb.Box([[0, 1]] * 2)}
 
 
 def loss(setting):
@@ -71,6 +78,41 @@ def test_what_was_learned_in_another_context_counts(tmp_path):
     assert second.best["depth"] == pytest.approx(0.3, abs=0.05)
     assert second.best["kind"] == "fine"  # four evaluations alone would not find both
     assert "Another setting" not in second.summary()
+
+
+@pytest.mark.parametrize("names", [True, False])
+def test_views_of_a_run_in_several_contexts(tmp_path, names):
+    """On the page, in a terminal and in pictures the best one is that of the last context."""
+    space, key = SPACES[names], "load" if names else 1
+
+    def loaded(x):
+        x, load = (x["x"], x["load"]) if names else x
+        return load + (x - load) ** 2
+
+    for load, budget in ((0.2, 8), (0.9, 17)):
+        found = sb.minimize(loaded, space, budget, context={key: load}, store=tmp_path / "run", seed=5)
+    best = found.measured.y
+    assert best == found.y[8:].min() > found.y.min()
+    shown = status(tmp_path / "run")
+    assert (shown.best, shown.x[key]) == (best, 0.9)
+    watched = WatchedRun(tmp_path / "run")
+    watched.read()
+    assert (watched.best.y, watched.best.x[key]) == (best, 0.9)
+    so_far = watched.history()[2]
+    np.testing.assert_array_equal(so_far, found.history()["best"])
+    page = render(run_report(ObservationStore.open(tmp_path / "run"), str(tmp_path / "run")))
+    table = re.search("smallest observations.*?</table>", page, re.DOTALL)[0]
+    assert table.count("<tr") == 10  # a heading, and the nine of this context
+    at = SPACES[names].parse(found.best.x)[0][0]
+    assert [each.at for each in sb.analysis.slices(found)] == at.tolist()
+    stars = [line for panel in sb.plots.slices(found) for line in panel.lines if line.get_marker() == "*"]
+    assert [star.get_xdata()[0] for star in stars] == at.tolist()
+    labels = {line.get_label(): line.get_xdata() for line in sb.plots.history(found).lines}
+    assert list(labels["measured, in another context"]) == list(range(1, 9))
+    assert set(labels["measured"]) <= set(range(9, 18))
+    lines = sb.plots.parallel(found)
+    assert [len(each.get_segments()) for each in lines.collections] == [8, 9]
+    plt.close("all")
 
 
 def test_goes_on_in_the_context_of_its_last_call(tmp_path):
