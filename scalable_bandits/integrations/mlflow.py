@@ -12,6 +12,7 @@ from typing import Any
 
 from scalable_bandits import checks
 from scalable_bandits.integrations.tracking import FAILED, INTERRUPTED, TrackedEvaluation, Tracker, description
+from scalable_bandits.runs.result import beside
 from scalable_bandits.runs.stopping import RunStart
 
 try:
@@ -38,7 +39,8 @@ class MLflowCallback(Tracker):
 
     The tuning is a run, with the values and the best value so far as metrics over the evaluations, and with policy,
     space, budget and the best setting as tags. Each evaluation is a run nested in it, with its parameters, value,
-    duration and error. A stored run that goes on continues its MLflow run, which is found by a tag.
+    duration and error. Of several outputs all are metrics, the first objective as the value, and "feasible" is 1 where
+    they keep their limits. A stored run that goes on continues its MLflow run, which is found by a tag.
 
     Parameters
     ----------
@@ -130,9 +132,13 @@ class MLflowCallback(Tracker):
             client.log_batch(own, params=parameters[first : first + AT_ONCE])
         error = ticket.error if ticket.gone else None
         self._tag(own, {"state": ticket.state, "worker": ticket.where or None, "error": error})
-        further = {own: ("seconds", ticket.seconds), self._parent: (f"best_{self.metric}", evaluation.best)}
-        for run, (name, number) in further.items():
-            series = {self.metric: ticket.y, name: number}
+        kept = None if evaluation.feasible is None else float(evaluation.feasible)
+        further: dict[str, dict[str, float | None]] = {
+            own: {"seconds": ticket.seconds}, self._parent: {f"best_{self.metric}": evaluation.best},
+        }  # fmt: skip
+        for run, more in further.items():
+            series = {self.metric: ticket.y, "feasible": kept, **more}
+            series |= beside(series, evaluation.outputs)
             client.log_batch(run, metrics=[Metric(_key(k), v, end, step) for k, v in series.items() if v is not None])
         if evaluation.improved:
             best = self._best_setting.items()

@@ -21,7 +21,7 @@ from optuna.trial import FrozenTrial, TrialState
 from scalable_bandits import checks
 from scalable_bandits.integrations.optuna_study import CONSTRAINTS, distribution_of
 from scalable_bandits.policies.outputs import Limit, Output, Outputs
-from scalable_bandits.runs.limits import others_of
+from scalable_bandits.runs.limits import others_of, outputs_in, outputs_of
 from scalable_bandits.runs.readable import setting_of
 from scalable_bandits.runs.resuming import labelled_space
 from scalable_bandits.spaces import Space
@@ -67,9 +67,9 @@ def export_study(run: StoredRun, to: Any, name: str) -> int:
     distributions = distributions_of(space)
     study = _study(run, storage_of(to), name)
     known = {trial.user_attrs.get(TICKET): trial for trial in study.get_trials(deepcopy=False)}
-    told, others = evaluations_of(run), others_of(run)
+    told, outputs = evaluations_of(run), outputs_of(run)
     for ticket in told:
-        trial, there = _trial(space, distributions, ticket, others), known.get(ticket.number)
+        trial, there = _trial(space, distributions, ticket, outputs), known.get(ticket.number)
         if there is None:
             study.add_trial(trial)
         elif not there.state.is_finished() and trial.state.is_finished():
@@ -155,10 +155,10 @@ def _violations(ticket: Ticket, others: Mapping[str, Output]) -> dict[str, Any]:
 
 
 def _trial(
-    space: Space, distributions: Mapping[str, BaseDistribution], ticket: Ticket, others: Mapping[str, Output]
+    space: Space, distributions: Mapping[str, BaseDistribution], ticket: Ticket, outputs: Outputs
 ) -> FrozenTrial:  # fmt: skip
     """Return an evaluation as a trial."""
-    setting = setting_of(space, ticket)
+    setting, others = setting_of(space, ticket), outputs.others
     numbers, values = dict(zip(distributions, ticket.x, strict=False)), dict(setting)
     label = None
     for key in setting:
@@ -170,12 +170,14 @@ def _trial(
     states = {"done": TrialState.COMPLETE, **dict.fromkeys(OPEN, TrialState.RUNNING)}
     state = states.get(ticket.state, TrialState.FAIL)
     told = [ticket.y, *(ticket.result["outputs"][name] for name in _further(others))] if ticket.state == "done" else []
-    if None in told:  # Optuna knows no trial with some of its values
-        state = TrialState.FAIL
+    error, measured = (ticket.error or ticket.state) if state == TrialState.FAIL else None, {}
+    if None in told:  # Optuna knows no trial with some of its values: those that there are become attributes
+        state, error = TrialState.FAIL, "an objective was not measured"
+        measured = {outputs.objective or "value": ticket.y, **outputs_in(ticket)}
     more = {
         TICKET: ticket.number, "label": label, "seconds": ticket.seconds, "worker": ticket.where or None,
         "noise": ticket.noise,
-        "error": (ticket.error or ticket.state) if state == TrialState.FAIL else None,
+        "error": error, **{f"measured {name}": value for name, value in measured.items()},
         "before the run": True if ticket.call == 0 else None,
     }  # fmt: skip
     began = ticket.asked if ticket.seconds is None else ticket.changed - ticket.seconds

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scalable_bandits import checks
-from scalable_bandits.runs.limits import keeps, others_of, outputs_of
+from scalable_bandits.runs.limits import feasible, others_of, outputs_in, outputs_of
 from scalable_bandits.runs.readable import by_name, setting_of
 from scalable_bandits.runs.result import beside, parameter_columns
 from scalable_bandits.runs.resuming import labelled_space, tabulated_space
@@ -50,17 +50,18 @@ def evaluations(run: StoredRun) -> pandas.DataFrame:
     names = [axis.name for axis in space.axes]
     settings = [setting_of(space, ticket) for ticket in order]
     columns = parameter_columns(names, settings, pandas.RangeIndex(len(order)))
+    measured = {name: [outputs_in(t).get(name, np.nan) for t in order] for name in outputs.others}
+    columns |= beside(columns, {outputs.objective or "value": [np.nan if t.y is None else t.y for t in order]})
+    columns |= beside(columns, measured)
     more = {
-        outputs.objective or "value": [np.nan if t.y is None else t.y for t in order],
-        **{name: [(t.result or {}).get("outputs", {}).get(name, np.nan) for t in order] for name in outputs.others},
-        **({"feasible": [keeps(t, outputs.others) for t in order]} if outputs.limits else {}),
+        **({"feasible": [feasible(t, outputs.others) for t in order]} if outputs.limits else {}),
         "error": ["" if t.state == "done" else t.error for t in order],
         "seconds": [np.nan if t.seconds is None else t.seconds for t in order],
         "evaluation": pandas.array([t.ended for t in order], dtype="Int64"),
         "ticket": [t.number for t in order], "state": [t.state for t in order], "worker": [t.where for t in order],
         **{name: pandas.to_datetime([getattr(t, name) for t in order], unit="s", utc=True) for name in TIMES},
     }  # fmt: skip
-    frame = pandas.DataFrame(columns | beside(names, more))
+    frame = pandas.DataFrame(columns | beside(columns, more))
     for name in names:
         kinds = {type(value) for value in frame[name] if not is_nothing(value)}
         if len(kinds) > 1 and not kinds <= {int, float}:  # values of several types have no column
@@ -96,8 +97,8 @@ def rounds(run: StoredRun, points: bool = True) -> Iterator[pandas.DataFrame]:
         elif x is not None:
             columns = {f"x{i}": found["x"][:, i] for i in range(x.shape[0])}
         series = {"round": found.get(ROUND, numbers), **{name: found[name] for name in fields if name != "outputs"}}
-        series |= dict(zip(others, found["outputs"].T, strict=True)) if others else {}
         more = beside(columns, series)
+        more |= beside((*columns, *more), dict(zip(others, found["outputs"].T, strict=True))) if others else {}
         number = next(iter(more))
         yield pandas.DataFrame({number: more.pop(number), **columns, **more})
 

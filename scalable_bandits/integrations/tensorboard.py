@@ -25,8 +25,9 @@ class TensorBoardCallback(Tracker):
     """Callback that logs a run of `minimize` or `maximize` to files of TensorBoard.
 
     The folder has one for each tuning, with the values and the best value so far as curves over the evaluations, and in
-    it one for each evaluation, with its setting, value and duration as a row of the table of hyperparameters. A stored
-    run that goes on continues its folder.
+    it one for each evaluation, with its setting, value and duration as a row of the table of hyperparameters. Outputs
+    besides the first are there as "output/name", and whether they keep their limits. A stored run that goes on
+    continues its folder.
 
     Parameters
     ----------
@@ -47,14 +48,16 @@ class TensorBoardCallback(Tracker):
 
     def _log(self, evaluation: TrackedEvaluation) -> None:
         ticket, writer = evaluation.ticket, self._writer
-        for name, value in (("value", ticket.y), ("best", evaluation.best)):
+        kept = None if evaluation.feasible is None else float(evaluation.feasible)
+        beside = {"feasible": kept, **{f"output/{name}": value for name, value in evaluation.outputs.items()}}
+        for name, value in {"value": ticket.y, "best": evaluation.best, **beside}.items():
             if value is not None:
                 writer.add_scalar(name, value, ticket.ended, ticket.changed)
         row = self._place / str(ticket.number)
         if row.exists():
             return
         shutil.rmtree(self._place / PARTIAL, ignore_errors=True)  # of a process that was killed
-        measured = {"value": ticket.y, "seconds": ticket.seconds}
+        measured = {"value": ticket.y, "seconds": ticket.seconds, **beside}
         metrics = {f"evaluation/{name}": value for name, value in measured.items() if value is not None}
         setting = dict(evaluation.setting) | ({"error": ticket.error} if ticket.gone else {})
         writer.add_hparams(setting, metrics, PARTIAL, ticket.ended)

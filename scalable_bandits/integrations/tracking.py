@@ -7,7 +7,7 @@ from collections.abc import Container
 from typing import Any, NamedTuple
 
 from scalable_bandits.identity import function_name
-from scalable_bandits.runs.limits import keeps
+from scalable_bandits.runs.limits import feasible, keeps, outputs_in
 from scalable_bandits.runs.readable import setting_of
 from scalable_bandits.runs.result import TuningResult
 from scalable_bandits.runs.stopping import RunStart, RunView
@@ -24,6 +24,8 @@ class TrackedEvaluation(NamedTuple):
     setting: dict[str, bool | int | float | str]  # values by parameter, or by coordinate; texts for all others
     best: float | None  # best value so far, in units of y; None before the first
     improved: bool  # whether the best value is that of this evaluation
+    outputs: dict[str, float]  # measured values of the outputs besides the first objective, in their units
+    feasible: bool | None  # whether these keep their limits; None if there are no limits, or the evaluation failed
 
 
 class Tracker(ABC):
@@ -43,7 +45,8 @@ class Tracker(ABC):
         """
         self._space, self._minimize = run.policy.space, run.policy.minimize
         self._names = [axis.name for axis in run.policy.space.axes]
-        self._others = {} if run.policy.outputs is None else run.policy.outputs.others
+        outputs = run.policy.outputs
+        self._others, self._limited = ({}, False) if outputs is None else (outputs.others, bool(outputs.limits))
         self._best: float | None = None
         self._best_setting: dict[str, Any] = {}  # of all parameters; None for those that do not exist in it
         logged = self._open(run)
@@ -75,7 +78,8 @@ class Tracker(ABC):
         if improved:
             self._best, self._best_setting = y, {name: setting.get(name) for name in self._names}
         if not logged:
-            self._log(TrackedEvaluation(ticket, setting, self._best, improved))
+            kept = feasible(ticket, self._others) if self._limited and ticket.state == "done" else None
+            self._log(TrackedEvaluation(ticket, setting, self._best, improved, outputs_in(ticket), kept))
 
     @abstractmethod
     def _open(self, run: RunStart) -> Container[int]:

@@ -23,8 +23,9 @@ class WandbCallback(Tracker):
     """Callback that logs a run of `minimize` or `maximize` to Weights & Biases.
 
     The tuning is a run. Step t is the t-th evaluation that ended, with its setting, value, duration and error, and the
-    best value so far; the summary has the best value and its setting, the config policy, space and budget. A stored run
-    that goes on continues the run of W&B with the same id. Offline, each process writes a folder that has all
+    best value so far; of several outputs the others as "output.name", and whether they keep their limits. The summary
+    has the best value and its setting, the config policy, space and budget. A stored run that goes on continues the run
+    of W&B with the same id. Offline, each process writes a folder that has all
     evaluations so far, since what W&B had not written yet when a process was killed is lost: sync the last folder.
 
     Parameters
@@ -62,6 +63,8 @@ class WandbCallback(Tracker):
         ticket, run = evaluation.ticket, self._run
         row = {"value": ticket.y, "best": evaluation.best, "seconds": ticket.seconds, "worker": ticket.where or None}
         row |= {"ticket": ticket.number, "state": ticket.state, "error": ticket.error if ticket.gone else None}
+        row |= {f"output.{name}": value for name, value in evaluation.outputs.items()}
+        row |= {"feasible": evaluation.feasible}
         row |= {f"setting.{name}": value for name, value in evaluation.setting.items()}
         run.log({name: value for name, value in row.items() if value is not None}, step=ticket.ended, commit=True)
         if evaluation.improved:

@@ -73,7 +73,7 @@ def kept(y: Floats, outputs: Floats, others: Mapping[str, Output]) -> Floats:
 
 
 def keeps(ticket: Ticket, others: Mapping[str, Output]) -> bool:
-    """Return whether an evaluation has a value of the objective, and keeps all limits.
+    """Return whether an evaluation has values of all objectives, and keeps all limits.
 
     Parameters
     ----------
@@ -82,7 +82,31 @@ def keeps(ticket: Ticket, others: Mapping[str, Output]) -> bool:
     others
         Outputs besides the first objective by name; empty for none.
     """
-    if ticket.y is None or not others:
-        return ticket.y is not None
-    values = ticket.result["outputs"]
-    return all(values[name] is not None and each.holds(values[name]) for name, each in others.items())
+    values = outputs_in(ticket)
+    return ticket.y is not None and all(each.holds(values.get(name, np.nan)) for name, each in others.items())
+
+
+def feasible(ticket: Ticket, others: Mapping[str, Output]) -> bool:
+    """Return whether an evaluation that did not fail keeps all limits, also if it did not measure all objectives.
+
+    Parameters
+    ----------
+    ticket
+        Ticket of the evaluation.
+    others
+        Outputs besides the first objective by name; empty for none.
+    """
+    limits, values = Outputs(None, others).limits, outputs_in(ticket)
+    return ticket.state == "done" and all(each.holds(values.get(name, np.nan)) for name, each in limits.items())
+
+
+def outputs_in(ticket: Ticket) -> dict[str, float]:
+    """Return the values of an evaluation's outputs besides the first objective by name, without those not measured.
+
+    Parameters
+    ----------
+    ticket
+        Ticket of the evaluation.
+    """
+    found = ticket.result.get("outputs", {}) if isinstance(ticket.result, Mapping) else {}
+    return {name: value for name, value in found.items() if value is not None}

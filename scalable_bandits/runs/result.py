@@ -17,7 +17,7 @@ from scalable_bandits.checks import Floats, showable
 from scalable_bandits.formulas.hypervolume import hypervolume
 from scalable_bandits.policies import Best, ConstrainedGPEI, FrontPoint, Margin, Policy
 from scalable_bandits.policies.measurements import LARGEST
-from scalable_bandits.policies.outputs import DIRECTIONS, Output, Outputs
+from scalable_bandits.policies.outputs import DIRECTIONS, Limit, Outputs
 from scalable_bandits.policies.several_objectives import SeveralObjectivesPolicy
 from scalable_bandits.runs.readable import (
     Text,
@@ -181,6 +181,8 @@ class TuningResult:
         context the best of those that have it.
         """
         known = self.feasible & np.isfinite(self.y)
+        for name in self.objectives[1:]:
+            known &= np.isfinite(self.outputs[name])
         if self.context is not None and len(self.y):
             known &= self.policy.in_context(self.policy.space.parse(cast(Any, self.x))[0], self.context)
         if not known.any():
@@ -195,18 +197,14 @@ class TuningResult:
     def feasible(self) -> Mask:
         """Mask (n,) of the observations that keep all constraints, by their measured values."""
         kept = np.ones(len(self.y), dtype=np.bool_)
-        for name, values in self.outputs.items():
-            kept &= self._others[name].holds(values)
+        for name, limit in self._limits.items():
+            kept &= limit.holds(self.outputs[name])
         return kept
 
     @property
-    def _limited(self) -> bool:
-        """Whether there are constraints."""
-        return self.policy.outputs is not None and bool(self.policy.outputs.limits)
-
-    @property
-    def _others(self) -> Mapping[str, Output]:
-        return {} if self.policy.outputs is None else self.policy.outputs.others
+    def _limits(self) -> Mapping[str, Limit]:
+        """Limits by name of their output."""
+        return {} if self.policy.outputs is None else self.policy.outputs.limits
 
     @property
     def constraints(self) -> list[Margin]:
@@ -261,23 +259,23 @@ class TuningResult:
         DataFrame
             A column a parameter (x0, x1, ... on spaces without names; NaN where a parameter does not exist), "value" in
             units of y (NaN where the evaluation failed), "error", and "seconds" if known; with constraints a column an
-            output, and "feasible"; with several objectives a column of each in the place of "value". If a parameter has
-            one of these names, an underscore follows it.
+            output, and "feasible"; with several objectives a column of each in the place of "value". If a parameter or
+            an output has one of these names, an underscore follows it.
         """
         import pandas
 
         rows, space = self.evaluations(), self.policy.space
         index = pandas.RangeIndex(1, len(rows) + 1, name="evaluation")
-        more = {name: [getattr(row, name) for row in rows] for name in ("value", "error", "seconds")}
+        names = *(["feasible"] if self._limits else []), "error", "seconds"
+        more = {name: [getattr(row, name) for row in rows] for name in names}
         if not any(map(math.isfinite, more["seconds"])):
             del more["seconds"]
-        if self.outputs:
-            outputs = {name: [row.outputs.get(name, math.nan) for row in rows] for name in self.outputs}
-            first = self.objectives[0] if self.objectives else "value"
-            kept = {"feasible": [row.feasible for row in rows]} if self._limited else {}
-            more = {first: more.pop("value"), **outputs, **kept, **more}
+        first = self.objectives[0] if self.objectives else "value"
+        measured = {name: [row.outputs.get(name, math.nan) for row in rows] for name in self.outputs}
         columns = parameter_columns(self._names, [by_name(space, row.x) for row in rows], index)
-        return pandas.DataFrame(columns | beside(self._names, more), index)
+        columns |= beside(columns, {first: [row.value for row in rows]})
+        columns |= beside(columns, measured)
+        return pandas.DataFrame(columns | beside(columns, more), index)
 
     def history(self) -> pandas.DataFrame:
         """Return "value" and "best", the best value so far that is feasible, by evaluation, both in units of y.
@@ -341,19 +339,26 @@ class TuningResult:
     def dataset(self) -> xarray.Dataset:
         """Return the observations as xarray dataset over ``round``; of a named space with a variable a parameter.
 
-        If a parameter is called "y" or "round", an underscore follows the name of the values or of the dimension.
+        Returns
+        -------
+        Dataset
+            A variable a parameter (NaN, or of a text None, where a parameter does not exist), or "x"; "y" in units of
+            y; with several outputs a variable of each other one, and with constraints "feasible". If a parameter has
+            one of these names, or is called "round", an underscore follows it. Failed evaluations are in `table`.
         """
         import xarray
 
-        y, along = beside(self._names, {"y": None, "round": None})
+        kept = {"feasible": self.feasible} if self._limits else {}
+        along, *_ = beside(self._names, {"round": None})
         variables: dict[str, Any] = {}
         if isinstance(self.x, list):
             for name in self._names:
-                variables[name] = along, np.array([setting.get(name) for setting in self.x], dtype=object)
+                variables[name] = along, _array(self.x, name)
         else:
             variables["x"] = (along, "dimension")[: self.x.ndim], self.x
-        rounds = np.arange(1, len(self.y) + 1)
-        return xarray.Dataset({**variables, y: (along, self.y)}, coords={along: rounds})
+        for columns in ({"y": self.y}, self.outputs, kept):
+            variables |= {name: (along, values) for name, values in beside((*variables, along), columns).items()}
+        return xarray.Dataset(variables, coords={along: np.arange(1, len(self.y) + 1)})
 
     # ---- as text
 
@@ -418,7 +423,7 @@ class TuningResult:
         count = counted(ended, "evaluation") + (f" ({failed:,} failed)" if failed else "")
         earlier = f" after {counted(self.earlier, 'earlier observation')}" if self.earlier else ""
         rule = "" if self.stopped_by is None else f"; ended by {self.stopped_by}"
-        kept = f"; {int(self.feasible.sum()):,} keep all constraints" if self._limited else ""
+        kept = f"; {int(self.feasible.sum()):,} keep all constraints" if self._limits else ""
         if self.context is not None:
             kept += f"; where {context_text(self.context, self.policy.space)}"
         if isinstance(self.policy, SeveralObjectivesPolicy):
@@ -526,17 +531,30 @@ def parameter_columns(
     return columns
 
 
+def _array(settings: Sequence[Mapping[str, Any]], name: str) -> np.ndarray:
+    """Return the values (n,) of a parameter: numbers, NaN where it does not exist, or objects, None there."""
+    kinds = {type(setting.get(name, math.nan)) for setting in settings}
+    if kinds and (kinds <= {int, float} or kinds == {bool}):
+        return np.array([setting.get(name, math.nan) for setting in settings])
+    return np.array([setting.get(name) for setting in settings], dtype=object)
+
+
 def beside(parameters: Collection[str], columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Return columns that stand beside those of parameters, with an underscore after a name that a parameter has.
+    """Return columns that stand beside others, with an underscore after a name that one of these has.
 
     Parameters
     ----------
     parameters
-        Names of the parameters.
+        Names of the others, such as parameters.
     columns
         Columns by name.
     """
-    return {name if name not in parameters else f"{name}_": column for name, column in columns.items()}
+    found: dict[str, Any] = {}
+    for name, column in columns.items():
+        while name in parameters or name in found:
+            name += "_"
+        found[name] = column
+    return found
 
 
 def _seconds(ticket: Ticket) -> float:

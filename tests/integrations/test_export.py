@@ -271,6 +271,25 @@ def test_candidates_with_labels_are_numbers_beside_their_labels(tmp_path: Path) 
     assert [trial.params["candidate"] for trial in trials] == [trial.value for trial in trials]
 
 
+def test_what_one_objective_measured_is_kept_where_another_was_not(tmp_path: Path) -> None:
+    """Optuna has no trial with some of its values: it is one that failed, with the others as attributes."""
+    sb.minimize(
+        lambda s: {"loss": s["x"], "cost": None if s["x"] > 0.5 else 1.0 - s["x"]},
+        {"x": sb.Real(0.0, 1.0)}, 6, objectives=["loss", "cost"], store=tmp_path / "run",
+    )  # fmt: skip
+    assert sb.export(tmp_path / "run", tmp_path / "runs.log") == 6
+    trials = opened(tmp_path / "runs.log").trials
+    assert len({trial.state for trial in trials}) == 2
+    for trial in trials:
+        x = trial.params["x"]
+        if x > 0.5:
+            assert trial.state == TrialState.FAIL
+            assert trial.user_attrs["measured loss"] == x
+            assert trial.user_attrs["error"] == "an objective was not measured"
+        else:
+            assert trial.values == [x, 1.0 - x]
+
+
 def test_what_is_refused(found: sb.TuningResult, tmp_path: Path) -> None:
     to, run = f"sqlite:///{tmp_path}/runs.db", tmp_path / "run"
     sb.export(run, to, name="mine")

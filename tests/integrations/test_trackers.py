@@ -35,6 +35,9 @@ SPACE = {
 }
 
 
+OUTPUTS = {"latency", "size", "feasible"}
+
+
 def loss(setting: dict[str, Any]) -> float:
     if setting["rate"] > 0.3:
         raise OSError("too hot")
@@ -53,6 +56,7 @@ class Logged(NamedTuple):
     succeeded: bool | None  # None while it is running
     space: dict[str, Any]
     runs: int  # runs of the tracker, without those of evaluations
+    outputs: dict[int, dict[str, float]]  # values of other outputs and "feasible", by number of the ticket
 
 
 class MLflow:
@@ -90,6 +94,10 @@ class MLflow:
             {"RUNNING": None, "FINISHED": True}.get(parent.info.status, False),
             json.loads(tags["space"]),
             len(parents),
+            {
+                number: {k: run.data.metrics[k] for k in OUTPUTS & set(run.data.metrics)}
+                for number, run in children.items()
+            },
         )
 
 
@@ -141,6 +149,14 @@ class Wandb:
             None if code is None else code == 0,
             config["space"],
             len({file.name for file in files}),  # named after the id
+            {
+                number: {
+                    name.removeprefix("output."): float(row[name])
+                    for name in row
+                    if name.removeprefix("output.") in OUTPUTS
+                }
+                for number, row in by_ticket.items()
+            },
         )
 
 
@@ -168,6 +184,7 @@ class TensorBoard:
                         curve[event.step] = each.simple_value
         settings: dict[int, dict[str, str]] = {}
         single: dict[int, float] = {}
+        outputs: dict[int, dict[str, float]] = {}
         for folder in (path for path in tuning.iterdir() if path.is_dir()):
             (file,) = folder.iterdir()
             for event in events(file.read_bytes()):
@@ -178,6 +195,8 @@ class TensorBoard:
                         settings[int(folder.name)] = {k: text_of(getattr(v, v.WhichOneof("kind"))) for k, v in pairs}
                     elif each.tag == "evaluation/value":
                         single[int(folder.name)] = each.simple_value
+                    elif (name := each.tag.removeprefix("evaluation/").removeprefix("output/")) in OUTPUTS:
+                        outputs.setdefault(int(folder.name), {})[name] = each.simple_value
         ended_by = texts.get("ended_by")
         return Logged(
             settings,
@@ -189,6 +208,7 @@ class TensorBoard:
             ended_by not in ("error", "interrupted"),
             json.loads(texts["tuning"])["space"],
             1,
+            outputs,
         )
 
 
@@ -292,6 +312,31 @@ def test_a_run_that_goes_on(tracker: Any, tmp_path: Path) -> None:
     logged = tracker.logged()
     check(logged, found)
     assert (logged.ended_by, logged.succeeded) == (found.stopped_by, True)
+
+
+@pytest.mark.slow
+def test_all_outputs_are_logged(tracker: Any) -> None:
+    """Those that were measured; and whether the limits are kept, not of an evaluation that failed."""
+
+    def measure(setting: dict[str, Any]) -> dict[str, float | None]:
+        rate = setting["rate"]
+        return {"loss": loss(setting), "latency": None if rate < 2e-3 else rate, "size": 1.0 - rate}
+
+    found = sb.minimize(
+        measure, SPACE, 10, objectives=["loss", "latency"], constraints={"size": sb.AtLeast(0.9)},
+        callbacks=tracker.callback(), seed=1,
+    )  # fmt: skip
+    logged = tracker.logged()
+    ended = sorted((ticket for ticket in found.tickets if ticket.ended is not None), key=lambda each: each.ended)
+    expected = {}
+    for ticket, (_, row) in zip(ended, found.table().iterrows(), strict=True):
+        values = {"latency": row["latency"], "size": row["size"]}
+        kept = {} if row["error"] else {"feasible": float(row["feasible"])}
+        expected[ticket.number] = {name: value for name, value in values.items() if not math.isnan(value)} | kept
+    assert {len(values) for values in expected.values()} == {0, 2, 3}
+    for number, values in expected.items():
+        assert logged.outputs.get(number, {}) == pytest.approx(values, rel=1e-6)
+    assert {values["feasible"] for values in expected.values() if values} == {0.0, 1.0}
 
 
 @pytest.mark.slow

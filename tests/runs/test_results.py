@@ -22,9 +22,11 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 import scalable_bandits as sb
+from scalable_bandits.integrations.tables import evaluations
 from scalable_bandits.report.writing import write_report
 from scalable_bandits.runs import readable, result
 from scalable_bandits.runs.result import best_points
+from scalable_bandits.store import ObservationStore
 
 SPACE = sb.SearchSpace(
     {
@@ -214,6 +216,42 @@ def test_parameters_may_have_the_names_of_other_columns():
     assert data["y_"].values.tolist() == found.y.tolist()
     assert data["round"].values.tolist() == [setting["round"] for setting in found.x]
     assert data.sizes == {"round_": 3}
+
+
+def test_a_dataset_has_numbers_as_numbers_and_all_outputs(found, tmp_path):
+    """Also one with the name of another column, in all tables."""
+    data = found.dataset()
+    assert data["depth"].dtype == np.int64
+    assert data["share"].dtype == np.float64
+    assert [bool(np.isnan(value)) for value in data["share"].values] == ["share" not in setting for setting in found.x]
+    several = sb.minimize(
+        lambda s: {"loss": s["x"], "seconds": None if s["x"] > 0.5 else s["x"], "y": 1.0 - s["x"]},
+        {"x": sb.Real(0.0, 1.0)}, 6, objectives=["loss", "seconds"], constraints={"y": sb.AtLeast(0.5)},
+        store=tmp_path / "run",
+    )  # fmt: skip
+    stored = evaluations(ObservationStore.open(tmp_path / "run"))
+    data, table = several.dataset(), several.table()
+    assert set(data) == {"x", "y", "seconds", "y_", "feasible"}
+    assert list(table) == ["x", "loss", "seconds", "y", "feasible", "error", "seconds_"]
+    for one, other in {"y": "loss", "seconds": "seconds", "y_": "y", "feasible": "feasible"}.items():
+        np.testing.assert_array_equal(data[one].values, table[other])
+        np.testing.assert_array_equal(data[one].values, stored[other])
+    np.testing.assert_array_equal(table["seconds_"], stored["seconds_"])
+    np.testing.assert_array_equal(data["feasible"], data["x"] <= 0.5)
+
+
+def test_what_an_objective_that_was_not_measured_says_of_limits(tmp_path):
+    """Nothing: in results and in tables of stores."""
+    found = sb.minimize(
+        lambda s: {"loss": s["x"], "seconds": None if s["x"] > 0.5 else s["x"], "size": s["x"]},
+        {"x": sb.Real(0.0, 1.0)}, 8, objectives=["loss", "seconds"], constraints={"size": sb.AtMost(0.8)},
+        store=tmp_path / "run",
+    )  # fmt: skip
+    x = np.array([setting["x"] for setting in found.x])
+    assert ((x > 0.5) & (x <= 0.8)).any()
+    np.testing.assert_array_equal(found.feasible, x <= 0.8)
+    stored = evaluations(ObservationStore.open(tmp_path / "run"))
+    assert stored["feasible"].tolist() == found.table()["feasible"].tolist() == found.feasible.tolist()
 
 
 def test_the_history_is_the_best_so_far(found):
