@@ -125,5 +125,5 @@ def bars(shares: Sequence[tuple[str, float]], width: int, height: int, title: st
     for name, share in found:
         filled = round(min(max(share, 0.0), 1.0) * room)
         bar = Text.assemble((f"{set_cell_size(name, names)} ", ""), (stroke(encoding) * filled, STYLES[0]))
-        lines.append(bar.append(f" {share:.0%}", style="dim"))
+        lines.append(bar.append(f" {min(share, 1.0):.0%}", style="dim"))
     return Text("\n").join(lines)

@@ -45,9 +45,18 @@ GREY, SHADE = "0.5", 0.3  # colour and opacity of what constraints hardly allow
 CHARACTERS = 18  # characters of all category labels of a panel together, above which the labels are turned
 
 
-def value_label(minimize: bool, room: float = math.inf) -> str:
-    """Return the label of an axis of values, in two lines if its room, in inches, is too small for one."""
-    return f"value{' ' if room > LABEL else chr(10)}({'smaller' if minimize else 'larger'} is better)"
+def value_label(policy: Policy, room: float = math.inf) -> str:
+    """Return the label of an axis of values, in two lines if its room, in inches, is too small for one.
+
+    With several outputs it names the objective, or the first of several.
+    """
+    name, better = _objective(policy) or "value", "smaller" if policy.minimize else "larger"
+    return f"{name}{' ' if room > LABEL and len(name) < LONGEST / 2 else chr(10)}({better} is better)"
+
+
+def _objective(policy: Policy) -> str:
+    """Return the name of the objective of a policy with several outputs, or of the first of several; else ""."""
+    return plain((policy.outputs and policy.outputs.objective) or "")
 
 
 class Shown(NamedTuple):
@@ -154,7 +163,7 @@ def history(found: TuningResult, ax: Axes | None = None, *, log: bool | None = N
         legend(ax, loc=place[0], bbox_to_anchor=(1.0, place[1]))
     else:  # those of other contexts may be anywhere
         legend(ax, loc="best")
-    return tidy(ax, "evaluation", value_label(found.minimize, inches(ax)[1]))
+    return tidy(ax, "evaluation", value_label(found.policy, inches(ax)[1]))
 
 
 def _measured(
@@ -224,7 +233,8 @@ def importance(found: Policy | TuningResult | Importance, ax: Axes | None = None
     left_out = len(shares.names) - len(order)
     note = f"\n({left_out} less important parameters left out)" if left_out else ""
     legend(ax, loc="lower right")
-    return tidy(ax, f"share of the variance{note}", grid="x")
+    of = "" if isinstance(found, Importance) else _objective(played_policy(found))
+    return tidy(ax, f"share of the variance{of and f' of {of}'}{note}", grid="x")
 
 
 def parallel(found: TuningResult, ax: Axes | None = None) -> Axes:
@@ -282,7 +292,7 @@ def parallel(found: TuningResult, ax: Axes | None = None) -> Axes:
     longest = max(len(axis.name) for axis in parameters)
     turned = 0 if longest <= 9.5 * gap else 20 if gap > 0.5 else 45
     names = [plain(axis.name, LONGEST if turned < 45 else 14) for axis in parameters]
-    names.append(value_label(found.minimize, 0.0 if turned != 20 else math.inf))
+    names.append(value_label(found.policy, 0.0 if turned != 20 else math.inf))
     ax.set_xticks(range(len(names)), names, rotation=turned, ha="left" if turned else "center")
     ax.xaxis.tick_top()
     ax.tick_params(length=0)
@@ -420,7 +430,7 @@ def slices(
         if shown is not None:
             logarithmic(panel, "y")
         panel.set_ylim(low, high)
-        panel.set_ylabel(value_label(minimize, inches(panel)[1]) if begins else "")
+        panel.set_ylabel(value_label(policy, inches(panel)[1]) if begins else "")
         panel.tick_params(axis="y", which="both", labelleft=begins)
     return boxes
 

@@ -252,15 +252,27 @@ class SeveralObjectivesPolicy(ConstrainedGPEI):
         with self._lock:
             found = self._measured_with(context)
             rows = np.flatnonzero(self._front_mask(found, 1.0 - self.delta))
-            rows = rows[np.argsort(-found.values[rows, 0], kind="stable")]
-            means, stds = self._described_front(found, rows)
-            xs = self.domain.values(found.numbers[rows].tolist())
-        each = zip(xs, (means.T * self._signs).tolist(), stds.T.tolist(), strict=True)
-        names = list(self.directions)
-        return [
-            FrontPoint(x, dict(zip(names, mean, strict=True)), dict(zip(names, std, strict=True)))
-            for x, mean, std in each
-        ]
+            return self._points_of(found, rows[np.argsort(-found.values[rows, 0], kind="stable")])
+
+    def measured_point(self, x: Any) -> FrontPoint:
+        """Return what is believed of the objectives at a measured point, on the front or not.
+
+        Parameters
+        ----------
+        x
+            Point (d,), or a dict of a named space.
+
+        Raises
+        ------
+        ValueError
+            If it is not a point of the space, or none that was measured.
+        """
+        with self._lock:
+            found, points = self._measured(), self.space.check(self.space.parse(x)[0])
+            rows = np.flatnonzero(np.isin(found.numbers, self.domain.find(points)))
+            if not len(rows):
+                checks.refuse("x", x, "a point that was measured")
+            return self._points_of(found, rows)[0]
 
     @property
     def reference_point(self) -> dict[str, float] | None:
@@ -275,6 +287,16 @@ class SeveralObjectivesPolicy(ConstrainedGPEI):
                 for m, z in zip(self._objective_models, self._reference_of(front), strict=True)
             ]
         return dict(zip(self.directions, (self._signs * ends).tolist(), strict=True))
+
+    def _points_of(self, found: MeasuredPoints, rows: Any) -> list[FrontPoint]:
+        """Return what is believed of the objectives at measured points."""
+        means, stds = self._described_front(found, rows)
+        names, xs = list(self.directions), self.domain.values(found.numbers[rows].tolist())
+        each = zip(xs, (means.T * self._signs + 0.0).tolist(), stds.T.tolist(), strict=True)
+        return [
+            FrontPoint(x, dict(zip(names, mean, strict=True)), dict(zip(names, std, strict=True)))
+            for x, mean, std in each
+        ]
 
     def _described_front(self, found: MeasuredPoints, rows: Any) -> tuple[Floats, Floats]:
         """Return oriented means and standard deviations (p, k) of the objectives at measured points, in their units.

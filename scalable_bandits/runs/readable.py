@@ -120,7 +120,7 @@ def shown(value: Any, digits: int = DIGITS, places: float = ANY) -> str:
     """
     if not isinstance(value, float | np.floating):
         return str(value)
-    number = float(value)
+    number = float(value) + 0.0  # no negative zero
     usual = digits if abs(number) < 10.0**digits else digits + 2
     count = digits_of(number, usual, places)
     text = f"{number:.{count}g}"

@@ -463,11 +463,8 @@ def best_points(found: TuningResult) -> BestPoints:
 def _front_points(found: TuningResult, policy: SeveralObjectivesPolicy, heading: str) -> BestPoints:
     """Return the recommended point of a front, and those that are best by each objective."""
     front, space = found.front, policy.space
-    if not front:
-        return BestPoints(f"{heading}; no setting keeps all constraints so surely", (), ())
-    place = space.parse(found.recommended.x)[0]
-    columns = {"recommended": next((p for p in front if np.array_equal(space.parse(p.x)[0], place)), front[0])}
-    for name, way in policy.directions.items():
+    columns = {"recommended": policy.measured_point(found.recommended.x)}
+    for name, way in policy.directions.items() if front else ():
         best = min if way == "minimize" else max
         columns[f"{'smallest' if way == 'minimize' else 'largest'} {name}"] = best(front, key=lambda p: p.values[name])
     settings = [_setting_cells(space, point.x) for point in columns.values()]
@@ -476,7 +473,8 @@ def _front_points(found: TuningResult, policy: SeveralObjectivesPolicy, heading:
         rows.append((name, *(with_error(each.values[name], each.stds[name]) for each in columns.values())))
     for i, (name, limit) in enumerate(policy.constraints.items()):
         rows.append((f"{name} ({limit})", *(_margin_text(policy.margins(each.x)[i]) for each in columns.values())))
-    return BestPoints(f"{heading}; {len(front):,} on the front", tuple(columns), tuple(rows))
+    note = f"{len(front):,} on the front" if front else "no setting surely keeps all constraints"
+    return BestPoints(f"{heading}; {note}", tuple(columns), tuple(rows))
 
 
 def _setting_cells(space: Space, x: Any) -> list[str]:

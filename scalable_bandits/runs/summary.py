@@ -168,8 +168,9 @@ def _importance_line(shares: Importance | None) -> str:
         return "No parameter makes a difference, as far as the model knows"
     order = np.argsort(-shares.total, kind="stable")
     little = shares.total + NORMAL * shares.total_error < LITTLE
+    total = 100.0 * np.minimum(shares.total, 1.0)  # the estimate may be above
     most = [
-        f"{shares.names[i]} {100.0 * shares.total[i]:.0f} % ± {max(1.0, math.ceil(100.0 * shares.total_error[i])):.0f}"
+        f"{shares.names[i]} {total[i]:.0f} % ± {max(1.0, math.ceil(100.0 * shares.total_error[i])):.0f}"
         for i in order[:NAMED]
         if not little[i]
     ]

@@ -3,6 +3,7 @@
 import json
 import re
 
+import matplotlib.pyplot as plt
 import numpy as np
 import optuna
 import pandas
@@ -105,6 +106,44 @@ def test_pictures(stored):
     single = sb.minimize(lambda setting: setting["x"], SPACE, 3)
     with pytest.raises(ValueError, match="front: got 'a run with one objective'"):
         sb.plots.front(single)
+
+
+def test_pictures_name_the_objective_that_they_show(stored):
+    _, found = stored
+    assert sb.plots.parallel(found).get_xticklabels()[-1].get_text() == "loss\n(smaller is better)"
+    assert sb.plots.slices(found)[0].get_ylabel() == "loss\n(smaller is better)"
+    assert sb.plots.importance(found).get_xlabel() == "share of the variance of loss"
+    plt.close("all")
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_without_a_feasible_setting_the_recommended_one_is_shown(exact):
+    """It has values of all objectives, and by how much it misses the limit."""
+    rng = np.random.default_rng(1)
+
+    def infeasible(setting):
+        noise = rng.normal(0.0, 0.0 if exact else 0.01, 3)
+        return dict(
+            zip(
+                ("a", "b", "c"),
+                noise + np.array([0.0, 1.0, 2.0]) + setting["x"] * np.array([1.0, -1.0, 1.0]),
+                strict=True,
+            )
+        )
+
+    found = sb.minimize(infeasible, SPACE, 12, objectives=["a", "b"], constraints={"c": sb.AtMost(1.5)})
+    assert not found.front
+    heading, column, *rows = repr(found).splitlines()
+    assert heading.endswith("; 0 keep all constraints; no setting surely keeps all constraints")
+    assert column.split() == ["recommended"]
+    assert [row.split()[0] for row in rows] == ["x", "y", "a", "b", "c"]
+    assert "missed by" in rows[-1]
+    point = found.policy.measured_point(found.best)
+    assert point.values["a"] == pytest.approx(found.best["x"], abs=0.04)
+    assert point.values["b"] == pytest.approx(1.0 - found.best["x"], abs=0.04)
+    assert "-0 " not in repr(found) + " "
+    with pytest.raises(ValueError, match=r"x: got .*; allowed: a point that was measured"):
+        found.policy.measured_point({"x": 0.123, "y": 0.456})
 
 
 def test_continued_from_the_store_alone(stored, tmp_path):
