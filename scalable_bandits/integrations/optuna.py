@@ -247,13 +247,17 @@ class BanditSampler(BaseSampler):
         Raises
         ------
         ValueError
-            If `constraints_func` returns NaN.
+            If `constraints_func` returns NaN, or anything but a sequence of numbers.
         """
         self._begun.discard(trial.number)
         with self._lock:
             self._chosen.pop(trial.number, None)
         if self._constraints_func is not None and state in (TrialState.COMPLETE, TrialState.PRUNED):
-            found = [float(value) for value in self._constraints_func(trial)]
+            given = self._constraints_func(trial)
+            try:
+                found = [float(value) for value in given]
+            except (TypeError, ValueError):
+                checks.refuse("constraints_func", given, "a function that returns a sequence of numbers")
             if any(map(math.isnan, found)):
                 checks.refuse("constraints_func", found, "a function that returns no NaN")
             study._storage.set_trial_system_attr(trial._trial_id, optuna_study.CONSTRAINTS, found)

@@ -88,7 +88,7 @@ def minimize(
     warm_start
         Earlier observations, beside the budget: a pair of points and values, a table (structured array or DataFrame)
         with a column for each parameter and one of values, or an earlier result; with several outputs a pair of points
-        and dicts by output, or an earlier result.
+        and dicts by output, a table with a column for each, or an earlier result.
     constraints, objective
         Limits that outputs have to keep, by name, such as ``{"latency": AtMost(50)}``: the policy is then
         `ConstrainedGPEI`, and the best setting is the best one that keeps them; and the name of the output to be

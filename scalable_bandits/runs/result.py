@@ -34,6 +34,7 @@ from scalable_bandits.runs.readable import (
 from scalable_bandits.runs.stopping import Measured as Measured
 from scalable_bandits.runs.summary import lines_of
 from scalable_bandits.spaces import Mask, Space
+from scalable_bandits.spaces.parameters import is_nothing
 from scalable_bandits.specification import nearest
 from scalable_bandits.tickets import Ticket
 
@@ -576,7 +577,8 @@ def earlier_outputs(given: Any, space: Space, outputs: Outputs) -> Earlier:
     Parameters
     ----------
     given
-        Pair of points and dicts of values by output, or earlier result with these outputs.
+        Pair of points and dicts of values by output, table with a column a parameter and an output, or earlier result
+        with these outputs.
     space
         Space of the policy.
     outputs
@@ -592,8 +594,11 @@ def earlier_outputs(given: Any, space: Space, outputs: Outputs) -> Earlier:
         first = (own.objective if own else None) or outputs.objective or "value"
         each = zip(given.y.tolist(), *(values.tolist() for values in given.outputs.values()), strict=True)
         given = given.x, [dict(zip((first, *given.outputs), row, strict=True)) for row in each]
+    elif _columns(given) is not None:
+        given = _output_rows(given, space, outputs)
     if not isinstance(given, tuple | list) or len(given) != 2:
-        checks.refuse("warm_start", given, "a pair of points and dicts of values by output, or an earlier result")
+        allowed = "a pair of points and dicts of values by output, a table with a column for each, or an earlier result"
+        checks.refuse("warm_start", given, allowed)
     x, rows = given
     try:
         points = space.check(space.parse(x)[0])
@@ -657,13 +662,7 @@ def _columns(table: Any) -> list[str] | None:
 
 def _rows(table: Any, space: Space, argument: str) -> tuple[list[Any], Any]:
     """Return the settings, or a pool's candidates, in a table's rows that have a value, and the values."""
-    columns = _columns(table) or []
-    if not (space.scanned or space.named):
-        checks.refuse(argument, f"a table with columns {columns}", "points and values: the space has no names")
-    names: Sequence[str] = space.names  # type: ignore[attr-defined]
-    for name in names:
-        if name not in columns:
-            checks.refuse(argument, f"a table without the column {name!r}", f"one; {nearest(name, columns)}")
+    columns, names = _columns(table) or [], _named_columns(table, space, argument)
     others = [name for name in columns if name not in names]
     value = others if len(others) == 1 else [name for name in VALUE_NAMES if name in others]
     if not value:
@@ -671,8 +670,40 @@ def _rows(table: Any, space: Space, argument: str) -> tuple[list[Any], Any]:
         checks.refuse(argument, f"a table with other columns {others}", allowed)
     y = np.asarray(table[value[0]])
     measured = [each == each for each in y.tolist()]  # an evaluation that failed has NaN
+    return _settings(table, space, argument, measured), y[measured]
+
+
+def _output_rows(table: Any, space: Space, outputs: Outputs) -> tuple[list[Any], list[dict[str, float | None]]]:
+    """Return the settings in a table's rows that have the value of an output, and the values by output."""
+    columns, names = _columns(table) or [], _named_columns(table, space, "warm_start")
+    wanted = beside(names, {name: name for name in (outputs.objective or VALUE_NAMES[0], *outputs.others)})
+    for name in wanted:
+        if name not in columns:
+            checks.refuse("warm_start", f"a table without the column {name!r}", f"one; {nearest(name, columns)}")
+    rows = [
+        {name: None if is_nothing(value) else value for name, value in zip(wanted.values(), row, strict=True)}
+        for row in zip(*(np.asarray(table[name]).tolist() for name in wanted), strict=True)
+    ]
+    measured = [any(value is not None for value in row.values()) for row in rows]
+    return _settings(table, space, "warm_start", measured), list(itertools.compress(rows, measured))
+
+
+def _named_columns(table: Any, space: Space, argument: str) -> Sequence[str]:
+    """Return the names of the parameters, or "candidate" and the contexts of a pool, which are columns of a table."""
+    columns = _columns(table) or []
+    if not (space.scanned or space.named):
+        checks.refuse(argument, f"a table with columns {columns}", "points and values: the space has no names")
+    names: Sequence[str] = space.names  # type: ignore[attr-defined]
+    for name in names:
+        if name not in columns:
+            checks.refuse(argument, f"a table without the column {name!r}", f"one; {nearest(name, columns)}")
+    return names
+
+
+def _settings(table: Any, space: Space, argument: str, measured: Sequence[bool]) -> list[Any]:
+    """Return the settings, or a pool's candidates, in those rows of a table that have a value."""
     if not any(measured):
         checks.refuse(argument, "a table without a value", "one with at least one evaluation that did not fail")
-    rows = zip(*(np.asarray(table[name]).tolist() for name in names), strict=True)
-    kept = itertools.compress(rows, measured)
-    return [dict(zip(names, row, strict=True)) if space.named else row[0] for row in kept], y[measured]
+    names = _named_columns(table, space, argument)
+    rows = itertools.compress(zip(*(np.asarray(table[name]).tolist() for name in names), strict=True), measured)
+    return [dict(zip(names, row, strict=True)) if space.named else row[0] for row in rows]

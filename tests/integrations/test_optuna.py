@@ -687,6 +687,13 @@ def test_constraints_as_other_samplers_have_them():
 
 
 @pytest.mark.skipif(not hasattr(optuna.Trial, "set_constraint"), reason="from Optuna 5 on")
+@pytest.mark.parametrize("given", [None, 1.5, ["much"], [math.nan]])
+def test_what_constraints_func_returns_is_checked(given):
+    study = optuna.create_study(sampler=BanditSampler(seed=3, constraints_func=lambda trial: given))
+    with pytest.raises(ValueError, match="constraints_func: got"):
+        study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=1)
+
+
 def test_constraints_that_the_objective_sets():
     def objective(trial):
         value = constrained(trial)

@@ -198,6 +198,22 @@ def test_exports(stored, tmp_path):
     assert best == pytest.approx([each.values["loss"] for each in found.front], abs=1e-12)
 
 
+def test_a_table_is_an_earlier_run(stored, tmp_path):
+    """As the result itself is, with what was not measured; also one that was exported."""
+    place, found = stored
+    export(place, tmp_path / "run.csv")
+    given = {"objectives": GOALS, "constraints": LIMITS, "seed": 1}
+    whole = sb.minimize(measured, SPACE, 3, warm_start=found, **given)
+    for table in (found.table(), pandas.read_csv(tmp_path / "run.csv")):
+        again = sb.minimize(measured, SPACE, 3, warm_start=table, **given)
+        np.testing.assert_array_equal(again.y, whole.y)
+        np.testing.assert_array_equal(again.outputs["speed"], whole.outputs["speed"])
+    with pytest.raises(ValueError, match="warm_start: got \"a table without the column 'speed'\""):
+        sb.minimize(measured, SPACE, 3, warm_start=found.table().drop(columns="speed"), **given)
+    with pytest.raises(ValueError, match="warm_start: got 'a table without a value'"):
+        sb.minimize(measured, SPACE, 3, warm_start=found.table().head(0), **given)
+
+
 def test_three_objectives():
     found = sb.maximize(
         lambda setting: {"a": setting["x"], "b": setting["y"], "c": -setting["x"] - setting["y"]},
