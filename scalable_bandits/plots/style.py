@@ -94,7 +94,7 @@ def ticks_at(ax: Axes, values: Floats) -> None:
 
 def ticks(ax: Axes, most: int = 9, whole: bool = False) -> None:
     """Place at most so many intervals between ticks along the horizontal axis, at whole numbers only if asked for."""
-    ax.xaxis.set_major_locator(MaxNLocator(most, integer=whole))
+    ax.xaxis.set_major_locator(MaxNLocator(most, integer=whole, min_n_ticks=1 if whole else 2))
 
 
 def legend(ax: Axes, **options: Any) -> None:

@@ -60,6 +60,12 @@ def test_history_has_the_values_and_the_best_so_far(minimize):
     assert not lines(ax, "failed")
 
 
+@pytest.mark.parametrize("count", [1, 2, 12])
+def test_evaluations_are_numbered_by_whole_numbers(count):
+    ax = plots.history(tuned(budget=count), Figure().subplots())
+    assert {float(tick).is_integer() for tick in ax.get_xticks()} == {True}
+
+
 def test_history_shows_values_that_would_hide_the_others_at_its_edge():
     values = iter([3.0, 1.0, 2.0, 4.0, 1e6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.1, 0.1])
     found = tuned(function=lambda setting: -next(values), minimize=False)
