@@ -249,9 +249,15 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        If the file is not TOML.
+        If the file is not TOML, or a table does not say of what type its parameter is.
     """
     found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    for name, table in found.items():
+        if isinstance(table, dict) and "type" not in table:
+            lists, whole = "values" in table, all(isinstance(table.get(key), int) for key in ("low", "high"))
+            meant = "categorical" if lists else "integer" if whole else "real"
+            given = f"a table of {', '.join(table) or 'nothing'}"
+            checks.refuse(f"parameter {name!r}", given, f'one with a line such as type = "{meant}"')
     return {name: _each(table, lambda value: None if value == {} else value) for name, table in found.items()}
 
 

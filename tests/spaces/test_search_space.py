@@ -261,6 +261,16 @@ def test_toml_of_a_condition_that_is_none(tmp_path):
 def test_toml(tmp_path):
     assert SPACE.to_toml(tmp_path / "space.toml") == (tmp_path / "space.toml").read_text()
     assert sb.SearchSpace.from_toml(tmp_path / "space.toml") == SPACE
+    tables = {
+        "low = 0\nhigh = 9": "integer",
+        "low = 0.0\nhigh = 9": "real",
+        "values = [1, 2]": "categorical",
+        "": "real",
+    }
+    for lines, meant in tables.items():
+        (tmp_path / "untyped.toml").write_text(f"[x]\n{lines}\n")
+        with pytest.raises(ValueError, match=f'untyped.toml: parameter .x.: got .*such as type = "{meant}"'):
+            sb.SearchSpace.from_toml(tmp_path / "untyped.toml")
     (tmp_path / "broken.toml").write_text("[a\n")
     with pytest.raises(ValueError, match=r"broken\.toml: .*line 1"):
         sb.SearchSpace.from_toml(tmp_path / "broken.toml")
