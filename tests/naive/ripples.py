@@ -8,10 +8,10 @@ from scipy.stats import binom, chi2, norm
 
 
 def low_median(k):
-    """What the median of k (odd) values of chi^2_1 exceeds with a probability of 99 %."""
+    """What the median of k (odd) values of chi^2_1 exceeds with a probability of 95 %."""
 
     def below(q):  # more than half of the values are below q
-        return binom.sf(k // 2, k, chi2.cdf(q, 1)) - 0.01
+        return binom.sf(k // 2, k, chi2.cdf(q, 1)) - 0.05
 
     return brentq(below, 0.0, 10.0, xtol=1e-16, rtol=1e-14)
 
@@ -24,7 +24,7 @@ def estimates(points, z, counts, means, noise):
         return max(abs(a - b) for a, b in zip(points[i], points[j], strict=True))
 
     nearest = {tuple(sorted((i, min((j for j in range(n) if j != i), key=lambda j: distance(i, j))))) for i in range(n)}
-    closest = sorted(nearest, key=lambda pair: (distance(*pair), pair))[:5]
+    closest = sorted(nearest, key=lambda pair: (distance(*pair), pair))[:31]
     closest = [pair for pair in closest if distance(*pair) < 0.01]
     while len(closest) % 2 == 0 and closest:
         closest.pop()

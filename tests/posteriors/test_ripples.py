@@ -10,7 +10,7 @@ import scalable_bandits as sb
 from scalable_bandits.posteriors.models.ripples import with_ripples
 
 
-@given(st.integers(0, 2**32 - 1), st.integers(2, 30), st.integers(1, 3), st.floats(0.0, 2.0), st.integers(0, 12))
+@given(st.integers(0, 2**32 - 1), st.integers(2, 60), st.integers(1, 3), st.floats(0.0, 2.0), st.integers(0, 30))
 def test_estimates_are_the_formulas(seed, n, d, noise, near):
     rng = np.random.default_rng(seed)
     points = rng.random((n, d))
@@ -38,13 +38,13 @@ def test_outliers_keep_the_mean():
 
 @pytest.mark.parametrize("n", [150, 600])
 def test_noise_is_rarely_taken_for_ripples(n):
-    """One time in a hundred: of 200 it is more than 8 times with a probability below 0.0003."""
+    """One time in twenty: of 200 it is more than 22 times with a probability below 0.0003."""
     rng = np.random.default_rng(11)
     found = 0
     for _ in range(200):
         points, z = rng.random((n, 2)), rng.normal(0.0, 0.3, n)
         found += with_ripples(points, z, np.ones(n, int), np.zeros(n), 0.09) is not None
-    assert found <= 8
+    assert found <= 22
 
 
 def test_what_is_expected_of_many_told_values_is_not_the_luckiest():
@@ -62,7 +62,7 @@ def measured(values):
     """A bowl of 40 points in a square, and six pairs of near points, with something added."""
     rng = np.random.default_rng(5)
     points = rng.uniform(-0.95, 0.95, (46, 2))
-    points[40:] = points[:6] + 1e-4
+    points[40:] = points[:6] + 4e-4
     return points, -(points**2).sum(axis=1) + values(rng, points)
 
 

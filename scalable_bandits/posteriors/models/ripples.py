@@ -5,8 +5,8 @@ small maxima most of the variance, though its values are exact. Where points are
 apart. Noise differs between two points however near they are; ripples do not.
 
     epsilon   noise variance: median of (z_i - z_j)^2 / 2, over the median of chi^2_1, of the closest pairs of points
-    highest   noise variance that they allow with 99 % confidence: over what the median of as many values of chi^2_1
-              exceeds with 99 %
+    highest   noise variance that they allow with 95 % confidence: over what the median of as many values of chi^2_1
+              exceeds with 95 %
     total     variance of ripples and noise: (median of |z_i - mu_i|, over that of |N(0, 1)|)^2, at most the learned
               noise variance; there are ripples if it is above the highest
     rho       variance of ripples: total - epsilon
@@ -25,8 +25,8 @@ import numpy as np
 from scalable_bandits.checks import Floats
 from scalable_bandits.spaces import Indices
 
-PAIRS, LEAST = 5, 3  # number of closest pairs that are compared, and the least that tell anything; odd
-RISK = 0.01  # probability that noise alone is more than the pairs seem to allow, and counts as ripples
+PAIRS, LEAST = 31, 3  # largest number of closest pairs that are compared, and the least that tell anything; odd
+RISK = 0.05  # probability that noise alone is more than the pairs seem to allow, and counts as ripples
 NEAR = 0.01  # distance, in sides of the space, at which two points are near each other
 DEVIATION = 0.6744897501960817  # median of |N(0, 1)|; that of chi^2_1 is its square
 FAR = 3.0  # distance of an outlier from the mean, in standard deviations
