@@ -71,7 +71,12 @@ def lines_of(
     elif known:
         shares = _importance(policy)
         room = _room(policy) if context is None else ""  # is one of all contexts
-        lines += [room, _noise(model, values), _importance_line(shares), _ends(policy, best, shares, context or {})]
+        lines += [
+            room,
+            _noise(model, values),
+            _importance_line(policy, shares),
+            _ends(policy, best, shares, context or {}),
+        ]
         lines.append(_left_out(policy))
     return [line for line in lines if line]
 
@@ -87,16 +92,16 @@ def _expected(policy: Policy, best: Best) -> str:
 
 def _front(policy: SeveralObjectivesPolicy, best: Best, context: Mapping[Any, Any] | None) -> list[str]:
     """Say what the recommended setting is worth by each objective, what the front is, which constraints are kept."""
-    front, place = policy.front(context=context), policy.space.parse(best.x)[0]
+    front, here = policy.front(context=context), policy.measured_point(best.x)
     limits = _constraints(policy, best) if policy.constraints else ""
-    if not front:
-        return [limits]
-    here = next((each for each in front if np.array_equal(policy.space.parse(each.x)[0], place)), front[0])
     values = [f"{name} {with_error(here.values[name], here.stds[name])}" for name in here.values]
+    its = f"Its values: {listed(values, MOST_NAMES)}"
+    if not front:
+        return [its, limits]
     ends = {name: sorted(each.values[name] for each in front) for name in here.values}
     ranges = [f"{name} from {' to '.join(told_apart([found[0], found[-1]]))}" for name, found in ends.items()]
     count = counted(len(front), "setting")
-    return [f"Its values: {listed(values, MOST_NAMES)}", f"Front: {count}, {listed(ranges, MOST_NAMES)}", limits]
+    return [its, f"Front: {count}, {listed(ranges, MOST_NAMES)}", limits]
 
 
 def _constraints(policy: ConstrainedGPEI, best: Best) -> str:
@@ -160,7 +165,7 @@ def _importance(policy: Policy) -> Importance | None:
         return None
 
 
-def _importance_line(shares: Importance | None) -> str:
+def _importance_line(policy: Policy, shares: Importance | None) -> str:
     """Name the parameters that matter most, and those that hardly matter."""
     if shares is None:
         return ""
@@ -175,7 +180,8 @@ def _importance_line(shares: Importance | None) -> str:
         if not little[i]
     ]
     text = f"What matters (shares of the variance, with interactions): {', '.join(most)}"
-    hardly = [shares.names[i] for i in order if little[i]]
+    constant = {axis.name for axis in policy.space.axes if axis.low == axis.high}
+    hardly = [shares.names[i] for i in order if little[i] and shares.names[i] not in constant]
     return text + (f"; hardly: {listed(hardly, MOST_NAMES)}" if hardly else "")
 
 
