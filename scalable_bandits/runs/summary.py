@@ -71,13 +71,8 @@ def lines_of(
     elif known:
         shares = _importance(policy)
         room = _room(policy) if context is None else ""  # is one of all contexts
-        lines += [
-            room,
-            _noise(model, values),
-            _importance_line(policy, shares),
-            _ends(policy, best, shares, context or {}),
-        ]
-        lines.append(_left_out(policy))
+        lines += [room, _noise(model, values), _importance_line(policy, shares)]
+        lines += [_ends(policy, best, shares, context or {}), _left_out(policy)]
     return [line for line in lines if line]
 
 

@@ -142,6 +142,7 @@ def test_without_a_feasible_setting_the_recommended_one_is_shown(exact):
     assert point.values["a"] == pytest.approx(found.best["x"], abs=0.04)
     assert point.values["b"] == pytest.approx(1.0 - found.best["x"], abs=0.04)
     assert "-0 " not in repr(found) + " "
+    assert "\nIts values: a " in found.summary()
     with pytest.raises(ValueError, match=r"x: got .*; allowed: a point that was measured"):
         found.policy.measured_point({"x": 0.123, "y": 0.456})
 

@@ -127,6 +127,12 @@ def test_a_learned_model_says_what_matters_and_where_the_range_ends():
     assert room == pytest.approx(sb.RegretBelow(1.0).bound(found.policy), rel=0.06)
 
 
+def test_a_constant_is_not_among_what_hardly_matters():
+    space = {"x": sb.Real(0.0, 1.0), "y": sb.Real(0.0, 1.0), "device": sb.Categorical(["cpu"])}
+    found = sb.minimize(lambda setting: setting["x"], space, 14)
+    assert line_of(found, "What matters").endswith("; hardly: y")
+
+
 def test_a_lucky_measurement_is_called_so():
     """Of noise 1 and prior variance 1: after one value of 8, 4 is expected."""
     values = {0: 0.5, 1: 8.0, 2: 0.1}
