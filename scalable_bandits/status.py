@@ -23,6 +23,7 @@ from scalable_bandits.store.locations import COMMITTED, METADATA, locate
 from scalable_bandits.studies.growth import runs_of
 from scalable_bandits.studies.stored import FILE, StudyResults, study_copies, study_record
 
+NOT_BEGUN = "not begun"  # state of a run whose process ended before there was one
 BLOCK = 2**20  # rounds that are read at a time
 _ASIDE = re.compile(r"\.(damaged|recovering)\d*$")  # names of files set aside
 
@@ -35,7 +36,7 @@ class Status(NamedTuple):
     environment: str  # class of the environment, or name of the user's function
     rounds: int  # number of the last committed round
     planned: int | None  # number of rounds that the run will have, if known
-    state: str  # "running (process)", "interrupted", "closed", "complete", or why it cannot be read
+    state: str  # "running (process)", "interrupted", "closed", "complete", "not begun", or why it cannot be read
     last_write: float  # time of the last write, in seconds since 1970; NaN if unknown
     size: int | None  # size of the store in bytes
     regret: float  # cumulative regret, in units of y; NaN for a run without regret
@@ -82,6 +83,9 @@ def runs_in(place: Any) -> Iterator[Any]:
     found = sorted(run for run in folders if run == Path(place) or not _ASIDE.search(run.name))
     if not found and study_record(place) is not None:
         return
+    if not found and (Path(place) / "result.zarr" / METADATA).is_file():
+        text = f"there is no run in {place}, which has the result of a study; `report` reads it"
+        raise FileNotFoundError(f"store: {text}, and the study's store has its runs if it was played with one")
     if not found:
         ObservationStore.open(place)  # raises an error that says what is there
         found = [Path(place)]
@@ -108,8 +112,8 @@ def status(place: Any) -> Status:
         smallest, largest, x, at = _extremes(run)
         state, size = state_of(run, writer), location.size()
     except (StoreError, OSError) as error:
-        nothing = math.nan
-        return Status(str(place), "", "", 0, None, str(error), nothing, None, nothing, nothing, nothing, False, 0)
+        nothing, state = math.nan, NOT_BEGUN if _not_begun(place) else str(error)
+        return Status(str(place), "", "", 0, None, state, nothing, None, nothing, nothing, nothing, False, 0)
     specification = run.specification
     against = specification.get("environment", specification.get("function", {}))
     policy, outputs = type_name(specification.get("policy", {})), outputs_of(run)
@@ -269,8 +273,17 @@ def check(place: Any) -> list[Check]:
             return found
     for run in runs_in(place):
         name = str(run) if isinstance(run, str | Path) else locate(run).name
-        found.append(Check(name, list(check_run(run))))
+        parts = [Part(NOT_BEGUN, "")] if run != place and _not_begun(run) else list(check_run(run))
+        found.append(Check(name, parts))
     return found
+
+
+def _not_begun(place: Any) -> bool:
+    """Return whether the process that was to begin a run ended before there was one."""
+    try:
+        return locate(place).unfinished()
+    except (StoreError, OSError):
+        return False
 
 
 def check_study(place: Any) -> Iterator[Part]:
@@ -317,6 +330,8 @@ def recover(place: Any) -> list[str]:
     """
     messages = []
     for run in runs_in(place):
+        if run != place and _not_begun(run):
+            continue
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             ObservationStore.open(run, "a", recover=True).close()

@@ -73,6 +73,26 @@ def case_of(result: xarray.Dataset | Mapping[str, Any], case: str | None) -> str
     return case
 
 
+def cases_of(result: xarray.Dataset) -> list[str]:
+    """Return the labels of the cases of a study.
+
+    Parameters
+    ----------
+    result
+        Result of `Study.run` or `Study.open`.
+
+    Raises
+    ------
+    ValueError
+        If cases, policies or replicates were selected so that they are no dimension any more.
+    """
+    for name in ("case", "policy", "replicate"):
+        if name in result.coords and name not in result.sizes:
+            alone = result[name].item()
+            checks.refuse("result", f"{name} {alone!r} without a dimension", f"one selected as sel({name}=[{alone!r}])")
+    return list(map(str, result["case"].values))
+
+
 def horizons_of(result: xarray.Dataset) -> list[int]:
     """Return the horizons of a study, ascending.
 
@@ -80,7 +100,13 @@ def horizons_of(result: xarray.Dataset) -> list[int]:
     ----------
     result
         Result of `Study.run` or `Study.open`.
+
+    Raises
+    ------
+    ValueError
+        If cases, policies or replicates were selected so that they are no dimension any more.
     """
+    cases_of(result)
     last = int(result[ROUND].values[-1])
     return sorted({int(each) for each in np.atleast_1d(result.attrs.get(HORIZONS, last)) if each <= last})
 
@@ -93,6 +119,7 @@ def policies_of(result: xarray.Dataset) -> dict[str, dict[int, str]]:
     result
         Result of `Study.run` or `Study.open`.
     """
+    cases_of(result)
     last = int(result[ROUND].values[-1])
     labels = [str(label) for label in result["policy"].values]
     own = result[HORIZON].values.tolist() if HORIZON in result.coords else [last] * len(labels)
@@ -304,7 +331,7 @@ def _over_rounds(result: xarray.Dataset, quantity: str) -> list[Curve]:
         measured = ", or 'elapsed'" if "elapsed" in result else "; 'elapsed' is measured by timed studies"
         checks.refuse("quantity", quantity, f"'regret', 'best'{measured}")
     found, series = [], _bests_of_finished if quantity == BEST else totals
-    for case in map(str, result["case"].values):
+    for case in cases_of(result):
         for name, labels in policies_of(result).items():
             if quantity == "elapsed":
                 label = labels[max(labels)]

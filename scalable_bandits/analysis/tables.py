@@ -12,6 +12,7 @@ from scalable_bandits.analysis.curves import (
     BEST,
     REGRET,
     bests,
+    cases_of,
     curves,
     horizons_of,
     labels_of,
@@ -180,7 +181,7 @@ def means(result: xarray.Dataset, level: float = LEVEL) -> list[Mean]:
     """
     return [
         row
-        for case in map(str, result["case"].values)
+        for case in cases_of(result)
         for horizon in horizons_of(result)
         for row in _means(result, case, horizon, level)
     ]
@@ -188,10 +189,7 @@ def means(result: xarray.Dataset, level: float = LEVEL) -> list[Mean]:
 
 def _means(result: xarray.Dataset, case: str, horizon: int, level: float) -> list[Mean]:
     """Return the mean regrets of one case at a horizon, best policy first."""
-    uniform = result["uniform_regret"].sel(case=case).values
-    uniform = uniform[np.isfinite(uniform)]
-    of_uniform = float(uniform.mean()) if len(uniform) else 0.0
-    found = []
+    every, found = result["uniform_regret"].sel(case=case).values, []
     for policy, label in labels_of(result, case, horizon).items():
         rounds, regret = totals(result, case, label, horizon)
         done = np.isfinite(regret).all(axis=1) if rounds[-1:] == horizon else np.zeros(len(regret), np.bool_)
@@ -202,6 +200,8 @@ def _means(result: xarray.Dataset, case: str, horizon: int, level: float) -> lis
         best = bests(result, case, label, horizon)[1][done, -1]
         of_best = spread(best, level) if np.isfinite(best).all() else UNKNOWN
         total = spread(regret[:, -1], level)
+        uniform = every[done & np.isfinite(every)]  # of the same replicates
+        of_uniform = float(uniform.mean()) if len(uniform) else 0.0
         average = float(total.mean) / horizon
         tail = _last_tenth(rounds, regret, horizon)
         fraction = average / of_uniform if of_uniform else float("nan")
@@ -394,7 +394,7 @@ def case_ranks(result: xarray.Dataset) -> dict[tuple[str, str, int], float]:
         Result of `Study.run` or `Study.open`.
     """
     found: dict[tuple[str, str, int], float] = {}
-    for case in map(str, result["case"].values):
+    for case in cases_of(result):
         found |= {(case, row.policy, row.horizon): row.rank for row in ranks(result.sel(case=[case]))}
     return found
 

@@ -223,6 +223,27 @@ class Stateful:
         """Recompute what follows from the state."""
 
 
+# Methods in which a class may change what it keeps. Others return a number, such as the width of an index.
+CHANGING = frozenset(["__init__", "__attrs_post_init__", "choose", "propose", "learn", "observe", "tell", "fail"])
+
+
+def undeclared(held: object) -> type | None:
+    """Return a class of an object, from outside the package, whose state is not known; None if all is declared.
+
+    Such a class may change what it keeps, and has no `STATE`, not even an empty one.
+
+    Parameters
+    ----------
+    held
+        Object whose state is to be saved.
+    """
+    for each in type(held).__mro__:
+        own = issubclass(each, Stateful) and not each.__module__.startswith(f"{__package__.partition('.')[0]}.")
+        if own and "STATE" not in vars(each) and CHANGING.intersection(vars(each)):
+            return each
+    return None
+
+
 def copied(state: Mapping[str, NDArray[Any]]) -> State:
     """Copy a state, so that it stays as it is when its object changes.
 

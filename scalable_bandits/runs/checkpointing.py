@@ -13,7 +13,7 @@ from typing import Protocol
 
 from scalable_bandits import checks
 from scalable_bandits.posteriors import State
-from scalable_bandits.posteriors.state import copied
+from scalable_bandits.posteriors.state import copied, undeclared
 from scalable_bandits.store import ObservationStore, checkpoints
 from scalable_bandits.store.checkpoints import Restorable
 
@@ -34,13 +34,17 @@ class Checkpoints:
 
     A checkpoint is saved when replaying all rounds would take more than a tenth of the run's time. The time between
     two checkpoints is at least a second, ten times the time of saving, and a twentieth of the policy's work so far.
+    There are none of a policy with a class whose state is not declared (`STATE`), which a warning says: all rounds of
+    its run are replayed.
 
     Parameters
     ----------
-    policy
-        Policy of the run.
+    learner
+        Policy of the run, or what has its state and more.
     store
         Store of the run.
+    policy
+        Policy of the run, if that is not the learner.
 
     Attributes
     ----------
@@ -50,14 +54,15 @@ class Checkpoints:
 
     LEAST_SECONDS = 1.0
 
-    def __init__(self, policy: Learner, store: ObservationStore):
+    def __init__(self, learner: Learner, store: ObservationStore, policy: object = None):
         from scalable_bandits import __version__
 
-        self.policy, self.store, self._stamp = policy, store, __version__
+        self.learner, self.store, self._stamp = learner, store, __version__
         self._began = time.perf_counter()
         self._spent = self._since = self._cost = 0.0
         self.behind: WriteBehind | None = None
         self._failure = ""  # why the last checkpoint could not be saved
+        self._undeclared, self._warned = undeclared(learner if policy is None else policy), False
 
     def add_work(self, seconds: float) -> None:
         """Count the policy's time on rounds that are now in the store, and save a checkpoint if one is due."""
@@ -70,13 +75,16 @@ class Checkpoints:
     def save(self) -> None:
         """Save the present state. An OSError, such as a full disk, becomes a warning."""
         self._since = 0.0
-        state = self.policy.state()
+        if self._undeclared is not None:
+            self._warn_of(self._undeclared)
+            return
+        state = self.learner.state()
         if self.behind is not None and sum(held.nbytes for held in state.values()) <= LARGEST_COPY:
-            self.behind.put(functools.partial(self._write, self.policy.rounds, copied(state)))
+            self.behind.put(functools.partial(self._write, self.learner.rounds, copied(state)))
         else:
             if self.behind is not None:
                 self.behind.drain()
-            self._write(self.policy.rounds, state)
+            self._write(self.learner.rounds, state)
         self._warn()
 
     def _write(self, rounds: int, state: State) -> None:
@@ -96,6 +104,16 @@ class Checkpoints:
             failure, self._failure = self._failure, ""
             checks.warn(f"store {self.store.location.name}: no checkpoint was saved ({failure})")
 
+    def _warn_of(self, undeclared: type) -> None:
+        """Warn, once, that there are no checkpoints of a policy with such a class."""
+        if not self._warned:
+            self._warned = True
+            checks.warn(
+                f"store {self.store.location.name}: no checkpoints are saved, and all rounds are replayed where the "
+                f"run goes on, since {undeclared.__name__} has no STATE: its class attribute that declares what the "
+                "policy keeps besides its parameters, () if that is nothing"
+            )
+
     def finish(self) -> None:
         """Save the last state, unless replaying the rounds since the last checkpoint is fast."""
         if self._since > self.LEAST_SECONDS:
@@ -105,12 +123,14 @@ class Checkpoints:
     def of_another_version(self) -> bool:
         """Return whether the checkpoint is one that another version of the package saved."""
         header = checkpoints.read_header(self.store.location)
-        return not header.problem and header.stamp != self._stamp
+        return self._undeclared is None and not header.problem and header.stamp != self._stamp
 
     def restore(self, most: int) -> int:
         """Restore a fresh policy from a checkpoint of at most so many rounds; return its number of rounds."""
+        if self._undeclared is not None:  # one of an earlier version lacks a part
+            return 0
         location, run = self.store.location, self.store.attributes["id"]
-        return checkpoints.restore(location, most, self._stamp, run, self.policy)
+        return checkpoints.restore(location, most, self._stamp, run, self.learner)
 
 
 class WriteBehind(AbstractContextManager["WriteBehind", None]):

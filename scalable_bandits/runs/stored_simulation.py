@@ -96,7 +96,7 @@ class StoredSimulation:
     def _bring_up_to_date(self) -> Checkpoints:
         """Restore the policy from the last checkpoint, and let it learn the rounds after it if they are stored."""
         policy, store, last = self.play.policy, self.store, self._last
-        checkpoints = Checkpoints(self, store)
+        checkpoints = Checkpoints(self, store, self.play.policy)
         if self.keep == "all":
             done, started = checkpoints.restore(last), time.perf_counter()
             for first in range(done, last, recording.REPLAY_BLOCK):

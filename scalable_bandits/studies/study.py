@@ -17,7 +17,7 @@ from scalable_bandits.identity import function_name
 from scalable_bandits.policies import Policy
 from scalable_bandits.randomness import derived_seed
 from scalable_bandits.runs.readable import Text
-from scalable_bandits.runs.thinning import Keep, checked
+from scalable_bandits.runs.thinning import Keep, Thinning, checked
 from scalable_bandits.specification import differences, nearest, specify
 from scalable_bandits.studies import files, layout
 from scalable_bandits.studies.growth import AXES, HORIZON, KEEP, LISTS, TABLES, Value, runs_of
@@ -299,8 +299,11 @@ class Study:
         if on is not None:
             resolve(on)  # refuse an invalid executor or store before anything is made
         stored = None if store is None else StudyResults.find(store)
-        from_all = self.series is not None or self.published is not None  # computed from all rounds
-        keep = layout.keep_of("all" if from_all else self.keep, horizons[-1], stored)
+        best = self.measure == analysis.BEST
+        from_all = best or self.series is not None or self.published is not None  # computed from all rounds
+        keep = layout.keep_of("all" if from_all and not (best and self.keep) else self.keep, horizons[-1], stored)
+        if best and len(Thinning(keep, horizons).rounds(1, horizons[-1] + 1)) < horizons[-1]:
+            checks.refuse("keep", keep, 'one that keeps all rounds where measure = "best", which is of one of them')
         play = Player(self.build, self.series, keep, horizons, self.timed, self.name)
 
         made: dict[Replicate, Any] = {}  # specifications of problems, with which what is stored is compared

@@ -37,12 +37,16 @@ class Estimate(NamedTuple):
 
 
 def fraction_of(result: xarray.Dataset, case: str, policy: str) -> Estimate:
-    """Compute the mean over replicates of regret / regret of uniform play (`analysis.means` has the ratio of means)."""
-    total = result["regret"].sel(case=case, policy=policy).sum("round").values
+    """Compute the mean over replicates of regret / regret of uniform play (`analysis.means` has the ratio of means).
+
+    Of the finished runs; NaN without any, and where uniform play has no regret.
+    """
+    total = result["regret"].sel(case=case, policy=policy).sum("round", skipna=False).values
     uniform = result.sizes["round"] * result["uniform_regret"].sel(case=case).values
-    if not uniform.all():
+    done = np.isfinite(total)
+    if not done.any() or not uniform[done].all():
         return Estimate(float("nan"), float("nan"))
-    return _estimate(total / uniform)
+    return _estimate(total[done] / uniform[done])
 
 
 def _estimate(values: Floats) -> Estimate:

@@ -45,11 +45,11 @@ def outcome(result: xarray.Dataset, case: str, policy: str, replicate: int) -> f
     return min(regrets) if result.attrs["measure"] == "best" else sum(regrets)
 
 
-def thinned(keep: Any) -> xarray.Dataset:
+def thinned(keep: Any, measure: str = "best") -> xarray.Dataset:
     """A study that keeps some of its forty rounds."""
     line = sb.Grid([[0.0, 1.0]], 30)
     tables = {
-        "name": "thin", "horizon": 40, "replicates": 3, "measure": "best", "keep": keep,
+        "name": "thin", "horizon": 40, "replicates": 3, "measure": measure, "keep": keep,
         "environments": {"rough": {"type": "GPSample", "space": line, "kernel": sb.Matern(0.1, nu=1.5)}},
         "policies": {"EI": {"type": "GPEI"}, "random": {"type": "RandomSearch"}},
         "shared": {"policies": {"noise": "exact", "regularization": "noise variance"}},
@@ -92,7 +92,7 @@ def test_running_minima_are_those_of_a_loop():
 
 def test_what_was_not_kept_is_not_known():
     for keep, known in (("all", 40), ("log", 40), (1, 40), (7, 0)):
-        result = thinned(keep)
+        result = thinned(keep, "best" if known else "cumulative").assign_attrs(measure="best")
         for label in ("EI", "random"):
             rounds, found = analysis.bests(result, "rough", label)
             assert np.isfinite(found).sum(axis=1).tolist() == [known] * 3, (keep, rounds)
@@ -101,6 +101,22 @@ def test_what_was_not_kept_is_not_known():
         assert len(analysis.ranks(result)) == len(analysis.curves(result, "best")) == (2 if known == 40 else 0)
         assert all(np.isfinite(row.regret) for row in rows)
         assert len(analysis.wins(result, "EI")) == (known == 40)
+
+
+def test_rounds_that_the_measure_needs_are_kept():
+    with pytest.raises(ValueError, match="keep: got 7; allowed: one that keeps all rounds where measure"):
+        thinned(7)
+
+
+@pytest.mark.parametrize("select", ["case", "policy"])
+@pytest.mark.parametrize("name", ["means", "ranks", "differences", "curves", "exponents", "wins"])
+@pytest.mark.sampled(4)
+def test_a_selection_without_a_dimension_is_refused(name, select):
+    chosen = made().isel({select: 0})
+    label = chosen[select].item() if select in chosen.coords else 0
+    arguments = ("b",) if name == "wins" else ()
+    with pytest.raises(ValueError, match=re.escape(f"allowed: one selected as sel({select}=[{label!r}])")):
+        getattr(analysis, name)(chosen, *arguments)
 
 
 @pytest.mark.parametrize("measure", ["best", "cumulative", "average"])

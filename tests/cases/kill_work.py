@@ -252,8 +252,8 @@ def shrink(work, patch):
 
     def add_work(self, seconds):
         self._since += seconds
-        if work.checkpoint and self.policy.rounds - getattr(self, "kept", 0) >= work.checkpoint:
-            self.kept = self.policy.rounds
+        if work.checkpoint and self.learner.rounds - getattr(self, "kept", 0) >= work.checkpoint:
+            self.kept = self.learner.rounds
             self.save()
 
     patch.setattr(checkpointing.Checkpoints, "LEAST_SECONDS", 0.0 if work.checkpoint else math.inf)

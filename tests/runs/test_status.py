@@ -16,7 +16,7 @@ from cases.store import change_attributes
 import scalable_bandits as sb
 from scalable_bandits.runs.result import best_points
 from scalable_bandits.runs.resuming import resume
-from scalable_bandits.status import runs_in, status
+from scalable_bandits.status import recover, runs_in, status
 
 
 def environments():
@@ -230,6 +230,32 @@ def test_a_study_of_which_nothing_was_played(tmp_path):
 
 def fails(x):
     raise ArithmeticError(f"nothing at {x}")
+
+
+def test_a_run_whose_process_ended_before_it_had_begun(tmp_path):
+    """It is "not begun"; the others are checked and recovered all the same."""
+    line = sb.TableEnvironment(sb.Arms(3), [0.1, 0.5, 0.2], seed=1)
+    for name in ("a", "c"):
+        sb.simulate(sb.RandomSearch(sb.Arms(3)), line, 20, store=tmp_path / name)
+    (tmp_path / "b" / "committed").mkdir(parents=True)
+    (tmp_path / "b" / "committed" / "writer.lock").touch()
+    assert [Path(each.name).name for each in sb.check(tmp_path)] == ["a", "b", "c"]
+    assert [each.whole for each in sb.check(tmp_path)] == [True] * 3
+    assert [status(run).state for run in runs_in(tmp_path)] == ["complete", "not begun", "complete"]
+    chunk = next(file for file in (tmp_path / "c" / "y").rglob("c.*") if file.is_file())
+    chunk.write_bytes(b"")
+    assert [each.whole for each in sb.check(tmp_path)] == [True, True, False]
+    assert len(recover(tmp_path)) == 1
+    assert [each.whole for each in sb.check(tmp_path)] == [True] * 3
+    with pytest.raises(FileNotFoundError, match="there is no run"):
+        sb.check(tmp_path / "b")
+
+
+def test_the_folder_of_a_result_is_no_store(tmp_path):
+    (tmp_path / "result.zarr").mkdir()
+    (tmp_path / "result.zarr" / "zarr.json").write_text("{}")
+    with pytest.raises(FileNotFoundError, match="has the result of a study; `report` reads it"):
+        next(runs_in(tmp_path))
 
 
 def test_what_failed_as_it_ran_leaves_with_1(tmp_path):

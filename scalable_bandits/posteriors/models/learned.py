@@ -59,6 +59,11 @@ BEST = 1 / 3  # share of the best observations among those that the approximate 
 # evaluations fail where the optimum is at the edge of a region that fails (in two coordinates a quarter of the later
 # ones, not four fifths), but what is found is no better, and far worse where evaluations fail by accident.
 FAILURE_NOISE = 0.01
+# The same on a pool, where a candidate that failed is not asked for again. Of 2,000 candidates, a quarter of which fail
+# by accident, the one recommended after 64 evaluations is the best (five seeds), and .97 of all are in the 95 %
+# intervals; with .01 it was at most 1.5 of a range of 40 behind, and .36 were. Where the best ones of all would fail it
+# finds the best one beside them, too, with 19 failures, not 10.
+FAILURE_NOISE_OF_POOL = 1.0
 SMALL_NOISE = 0.01  # noise variance, in squared units of z, below which a point is measured `AGAIN` times at most
 AGAIN = 3
 NEGLIGIBLE = 1e-4  # learned noise variance, in squared units of z, below which a measured value counts as exact
@@ -336,7 +341,7 @@ class LearnedModel(Model):
             first = [self.ys[i] for i in self.shown[: count or None]]  # all, if there was no fit
             worst = float(self._transform(np.array([min(first)]))[0]) if first else 0.0
             for point in self.failed:
-                found.add(point, worst, FAILURE_NOISE)
+                found.add(point, worst, FAILURE_NOISE_OF_POOL if self.domain.space.scanned else FAILURE_NOISE)
         return found
 
     def _scaled(self, i: int) -> tuple[int, float, float]:
