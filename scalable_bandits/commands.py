@@ -36,6 +36,9 @@ TAIL_LINES, TAIL_CHARACTERS = 20, 2000  # numbers of last lines and characters k
 GRACE_SECONDS = 2.0  # between asking a program to end and killing it
 
 
+NO_VALUE = "the last line of output is"  # beginning of the error of a program that ended well, without a value
+
+
 class CommandFailed(PlainError):
     """A command that failed, took too long, or did not print a value."""
 
@@ -302,7 +305,11 @@ class Command(Specification):
                 values[key] = None if value is None and self.outputs else float(value)
             except (ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError):
                 wanted = "a number" if key is None else f"a JSON object with a number under {key!r}"
-                raise CommandFailed(f"the last line of output is {lines[-1][:200]!r}, not {wanted}") from None
+                with suppress(ValueError, RecursionError):
+                    printed = json.loads(lines[-1])
+                    others = list(printed) if isinstance(printed, dict) and key is not None else []
+                    wanted += f"; {nearest(str(key), others)}" if others and key not in others else ""
+                raise CommandFailed(f"{NO_VALUE} {lines[-1][:200]!r}, not {wanted}") from None
         return values if self.outputs else values[self.value_from]
 
 

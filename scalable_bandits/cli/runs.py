@@ -484,7 +484,8 @@ def _show_found(found: TuningResult, again: str, store: str, json: bool) -> None
     if json:
         print_json(
             {"evaluations": len(found.tickets), "minimize": found.minimize, "interrupted": found.interrupted,
-             "best": found.recommended, "measured": found.measured, "failed": plain_failures(found),
+             "best": found.recommended if len(found) else None, "measured": found.measured,
+             "failed": plain_failures(found),
              **({"constraints": [each._asdict() for each in found.constraints]} if found.constraints else {}),
              **({"front": [each._asdict() for each in found.front]} if found.objectives else {})}
         )  # fmt: skip
@@ -506,6 +507,8 @@ def terminated_like_interrupted() -> Iterator[None]:
     """Let SIGTERM do what Ctrl-C does, so that programs that are running are ended."""
 
     def interrupt(*_: Any) -> None:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a script, or under nohup
+            raise KeyboardInterrupt
         os.kill(os.getpid(), signal.SIGINT)
 
     before = signal.signal(signal.SIGTERM, interrupt)
@@ -527,6 +530,9 @@ def show_best(found: TuningResult) -> None:
 
     summarized, best = best_points(found), found.recommended
     numbers = len(summarized.columns)
+    if not len(found):
+        console.print(Text(f"{summarized.heading}\nnothing was measured: there is no recommendation"), soft_wrap=True)
+        return
     show_table(Block("table", summarized.heading, ("", *summarized.columns), summarized.rows, numbers))
     if best.x is not None:
         expected = "" if found.objectives else f", posterior mean {with_error(best.mean, best.std)}"

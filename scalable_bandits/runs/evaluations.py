@@ -21,6 +21,7 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
+from scalable_bandits.commands import NO_VALUE
 from scalable_bandits.execution.base import ClusterError, Event, Execution
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.measurements import LARGEST
@@ -515,9 +516,11 @@ class Evaluating:
             self._policy.tell_failure(x, event.trace.strip()[-TRACE_CHARACTERS:] or event.error)
         del self._in_flight[event.key]
         failures = self._policy.failures - self._failures_before
-        if failures >= MOST_FIRST_FAILURES and not (self._policy.rounds or self._measured):
-            text = f"function: the first {MOST_FIRST_FAILURES} evaluations failed; the last one, at {x}"
-            raise RuntimeError(f"{text}:\n{self.trace}")
+        if self._policy.rounds or self._measured:
+            return self._evaluations.tickets[ticket.number]
+        if failures >= MOST_FIRST_FAILURES or event.error.startswith(NO_VALUE):  # the latter is a mistake of the user
+            which = "evaluation failed" if failures == 1 else f"{failures} evaluations failed; the last one"
+            raise RuntimeError(f"function: the first {which}, at {x}:\n{self.trace}")
         return self._evaluations.tickets[ticket.number]
 
 

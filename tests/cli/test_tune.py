@@ -173,6 +173,16 @@ class TestTuned:
         assert done.exit_code == (0 if error is None else 1), done.output
         assert error is None or (error in done.stderr and "Another command" in done.stderr)
 
+    @pytest.mark.parametrize("given", [("--value-from", "los"), ()])
+    def test_a_program_that_prints_no_value_is_run_once(self, given: tuple[str, ...], folder: Path) -> None:
+        """It ended well: the key is wrong, or was forgotten."""
+        write_script(folder, """#!/bin/sh\necho "$1" >> log\necho '{"loss": 1.0}'\n""")
+        done = command(*arguments("--minimize", *given, budget=30))
+        assert done.exit_code == 1
+        assert "the first evaluation failed" in done.stderr
+        assert ("did you mean 'loss'?" in done.stderr) == bool(given)
+        assert len((folder / "log").read_text().splitlines()) == 1
+
     @pytest.mark.slow
     def test_a_timeout_ends_the_program_and_what_it_started(self, folder: Path) -> None:
         write_script(folder, '#!/bin/sh\nif [ "$1" -gt 6 ]; then sleep 300 & echo $! >> "$LOG"; wait; fi\necho "$1"\n')
@@ -331,6 +341,21 @@ class TestEnded:
         if parallel == 1:
             command(*arguments("--minimize", store="whole.zarr"))
             assert after == rows("whole.zarr")
+
+    def test_by_a_signal_in_the_background_of_a_script(self, folder: Path) -> None:
+        """Where a shell without job control lets it ignore Ctrl-C; and nothing was measured."""
+        write_script(folder, "#!/bin/sh\necho $$ >> pids; sleep 300\n")
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # which a child has, too
+        try:
+            process = start(*arguments("--minimize"))
+        finally:
+            signal.signal(signal.SIGINT, before)
+        until(lambda: (folder / "pids").exists() and len((folder / "pids").read_text().split()) == 1)
+        process.send_signal(signal.SIGTERM)
+        output, errors = process.communicate(timeout=60)
+        assert process.returncode == 130, errors
+        assert "nothing was measured: there is no recommendation" in output
+        until(lambda: not any(alive(int(pid)) for pid in (folder / "pids").read_text().split()))
 
     def test_on_worker_processes(self, folder: Path) -> None:
         """In Python, with a worker: its program ends with the run too."""
