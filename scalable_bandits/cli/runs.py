@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import shlex
 import signal
 import time
@@ -46,6 +45,8 @@ from scalable_bandits.runs.readable import (
 )
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from scalable_bandits.runs.result import TuningResult
     from scalable_bandits.status import Check, Status
 
@@ -504,18 +505,27 @@ def _show_found(found: TuningResult, again: str, store: str, json: bool) -> None
 
 @contextmanager
 def terminated_like_interrupted() -> Iterator[None]:
-    """Let SIGTERM do what Ctrl-C does, so that programs that are running are ended."""
+    """Let SIGTERM do what Ctrl-C does, so that programs that are running are ended.
 
-    def interrupt(*_: Any) -> None:
-        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a script, or under nohup
-            raise KeyboardInterrupt
-        os.kill(os.getpid(), signal.SIGINT)
+    Where Ctrl-C is ignored, as in the background of a script, it has no effect, but its handler has.
+    """
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        handler = signal.getsignal(signal.SIGINT)
+        if callable(handler):
+            handler(signal.SIGINT, frame)
+
+    before, ignored = signal.signal(signal.SIGTERM, interrupt), signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    if ignored:
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+        if ignored:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
 
 
 def plain_failures(found: TuningResult) -> list[dict[str, Any]]:
