@@ -254,7 +254,7 @@ def parallel(found: TuningResult, ax: Axes | None = None) -> Axes:
     Raises
     ------
     ValueError
-        If `found` is not a result, or has no evaluation.
+        If `found` is not a result, has no evaluation, or is one of a pool.
 
     Examples
     --------
@@ -269,6 +269,8 @@ def parallel(found: TuningResult, ax: Axes | None = None) -> Axes:
     rows, space = found.evaluations(), found.policy.space
     if not rows:
         checks.refuse("found", "a result without evaluations", "a result with at least one")
+    if space.scanned:
+        checks.refuse("found", space, "a space of parameters: the candidates of a pool have no order")
     parameters = space.axes
     ax = axes(ax, (1.2 * len(parameters) + 2.6, 4.4))
     values = np.array([row.value for row in rows])

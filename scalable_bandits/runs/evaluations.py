@@ -129,7 +129,7 @@ class Evaluations(AbstractContextManager["Evaluations", None]):
     def plan(self, rounds: int) -> None:
         """Note the number of rounds that the run will have, observations from before it included."""
         if self.store is not None:
-            self.store.plan(max(rounds, len(self.store)))
+            self.store.plan(max(rounds, len(self.store) + len(self.store.failures)))
 
     # ---- for the loop that evaluates
 

@@ -102,7 +102,7 @@ def open_run(
     try:
         _check_same(store, kind, fields, given)
         check_room(store.location, fields, needed - len(store), argument)
-        target = store.planned if planned is None else max(planned, rounds_played(store))
+        target = store.planned if planned is None else max(planned, rounds_played(store) + len(store.failures))
         store.plan(target, settings, specification.at_places(store.specification, given))  # of a pool that was moved
     except BaseException:
         store.close(orderly=store.orderly)

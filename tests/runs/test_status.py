@@ -232,6 +232,23 @@ def fails(x):
     raise ArithmeticError(f"nothing at {x}")
 
 
+def fails_above(setting):
+    if setting["x"] > 0.7:
+        raise ValueError("too much")
+    return setting["x"]
+
+
+def test_a_smaller_budget_leaves_a_complete_run_as_it_is(tmp_path):
+    """Failed evaluations are a part of what was planned."""
+    space = {"x": sb.Real(0.0, 1.0)}
+    sb.minimize(fails_above, space, 12, store=tmp_path / "run")
+    before = status(tmp_path / "run")
+    assert (before.rounds + before.failures, before.planned, before.state) == (12, 12, "complete")
+    assert before.failures
+    sb.minimize(fails_above, space, 5, store=tmp_path / "run")
+    assert status(tmp_path / "run").planned == 12
+
+
 def test_a_run_whose_process_ended_before_it_had_begun(tmp_path):
     """It is "not begun"; the others are checked and recovered all the same."""
     line = sb.TableEnvironment(sb.Arms(3), [0.1, 0.5, 0.2], seed=1)
