@@ -105,6 +105,19 @@ def code_of(function: Any) -> str | None:
         return ""
 
 
+def body_of(function: Any) -> str | None:
+    """Return the digest of a function's code without what it refers to, which may change; None as for `code_of`.
+
+    Parameters
+    ----------
+    function
+        Any object.
+    """
+    if not isinstance(function, FunctionType) or (function.__module__ != MAIN and _is_importable(function)):
+        return None
+    return f"{sys.implementation.cache_tag} {_digest(_code(function.__code__))}"
+
+
 def _digest(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 

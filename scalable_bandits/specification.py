@@ -8,18 +8,19 @@ specification never executes foreign code.
 from __future__ import annotations
 
 import difflib
+import functools
 import hashlib
 import importlib
 import inspect
 from abc import ABC
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 import attrs
 import numpy as np
 
 from scalable_bandits.checks import refuse
-from scalable_bandits.identity import MAIN, described, function_name
+from scalable_bandits.identity import MAIN, body_of, described, function_name
 
 T = TypeVar("T")
 
@@ -70,7 +71,9 @@ def _listed(array: np.ndarray) -> Any:
     return np.where(np.isnan(array), None, array).tolist()  # type: ignore[call-overload]
 
 
-def plain(value: Any, array: Callable[[np.ndarray], Any] = _listed, *, named: bool = False) -> Any:
+def plain(
+    value: Any, array: Callable[[np.ndarray], Any] = _listed, *, named: bool = False, coded: bool = False
+) -> Any:  # fmt: skip
     """Convert a specification, or a value inside one, to JSON-ready data.
 
     Parameters
@@ -81,6 +84,8 @@ def plain(value: Any, array: Callable[[np.ndarray], Any] = _listed, *, named: bo
         Function that converts an array (...,) of any shape. Default: to nested lists.
     named
         Whether functions and unknown objects are replaced by ``{"function": "module:name"}``.
+    coded
+        Whether functions whose name does not say all, such as lambdas, have a digest of their code besides.
 
     Raises
     ------
@@ -91,18 +96,22 @@ def plain(value: Any, array: Callable[[np.ndarray], Any] = _listed, *, named: bo
     if own or attrs.has(type(value)):
         arguments = value.parameters() if own else _fields(value)
         told = getattr(value, "identified", ()) if named else ()
-        each = {key: described(v) if key in told else plain(v, array, named=named) for key, v in arguments.items()}
-        return {"type": type_name(type(value)), **each}
+        further = functools.partial(plain, array=array, named=named, coded=coded)
+        return {
+            "type": type_name(type(value)),
+            **{key: described(each) if key in told else further(each) for key, each in arguments.items()},
+        }
     if isinstance(value, Mapping):
-        return {str(key): plain(each, array, named=named) for key, each in value.items()}
+        return {str(key): plain(each, array, named=named, coded=coded) for key, each in value.items()}
     if isinstance(value, tuple | list):
-        return [plain(each, array, named=named) for each in value]
+        return [plain(each, array, named=named, coded=coded) for each in value]
     if isinstance(value, np.ndarray) and value.ndim:
         return array(value)
     if isinstance(value, np.ndarray | np.generic):
         return value.item()
     if named and not (value is None or isinstance(value, str | int | float | bool)):
-        return {"function": function_name(value)}
+        code = body_of(value) if coded else None
+        return {"function": function_name(value), **({} if code is None else {"code": code})}
     if callable(value):
         raise TypeError(f"specification: got the function {value!r}; allowed: plain data")
     return value
@@ -159,14 +168,18 @@ def imported(argument: str, name: str, what: str) -> Any:
 
 LARGE = 64  # numbers; larger arrays are stored as arrays, and a description contains only their digests
 
+CODED = ("policy", "available")  # parts of a run whose functions, such as lambdas, are told apart by their code
 
-def specify(parts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+
+def specify(parts: Mapping[str, Any], coded: Collection[str] = ()) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Describe the parts that define a run as plain data, with large arrays replaced by their digests.
 
     Parameters
     ----------
     parts
         Policy, environment and other parts, by name.
+    coded
+        Names of the parts of which functions are told apart by their code, too, such as lambdas of a script.
 
     Returns
     -------
@@ -185,7 +198,7 @@ def specify(parts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndar
         inputs[digest] = whole
         return {"array": digest, "shape": list(array.shape), "dtype": array.dtype.name}
 
-    return {name: plain(value, shorten, named=True) for name, value in parts.items()}, inputs
+    return {name: plain(value, shorten, named=True, coded=name in coded) for name, value in parts.items()}, inputs
 
 
 def array_digest(array: np.ndarray) -> str:

@@ -16,7 +16,7 @@ from scalable_bandits.runs.checkpointing import Checkpoints
 from scalable_bandits.runs.evaluations import Evaluations, check_fresh
 from scalable_bandits.runs.thinning import rounds_played
 from scalable_bandits.spaces import Space
-from scalable_bandits.specification import specify
+from scalable_bandits.specification import CODED, specify
 from scalable_bandits.store import Durability, Field, ObservationStore, SpecificationDiffers, StoredRun
 from scalable_bandits.store.layout import check_room
 from scalable_bandits.store.locations import locate
@@ -80,7 +80,7 @@ def open_run(
     """
     from scalable_bandits import __version__
 
-    given, inputs = specify(parts)
+    given, inputs = specify(parts, coded=CODED)
     unknown = undescribed(given)
     if unknown is not None:
         checks.refuse(unknown, "a value without a description", UNDESCRIBED)

@@ -15,7 +15,7 @@ from scalable_bandits.runs.evaluations import check_unrecorded
 from scalable_bandits.runs.play import LARGEST_BLOCK, Available, Play
 from scalable_bandits.runs.thinning import Keep, Thinning, checked, checked_ends, default
 from scalable_bandits.runs.trajectory import SERIES, Trajectory
-from scalable_bandits.specification import specify
+from scalable_bandits.specification import CODED, specify
 
 if TYPE_CHECKING:
     from scalable_bandits.store import Durability
@@ -127,4 +127,4 @@ def _in_memory(play: Play, horizon: int, progress: bool | Advance, keep: Keep, e
     series = pieces[0]
     if len(pieces) > 1:
         series = {name: np.concatenate([piece[name] for piece in pieces]) for name in series}
-    return Trajectory(policy.domain.numbered, first, series, specify(play.parts)[0])
+    return Trajectory(policy.domain.numbered, first, series, specify(play.parts, coded=CODED)[0])
