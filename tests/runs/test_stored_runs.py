@@ -8,11 +8,11 @@ import xarray
 import zarr
 from cases import store as cases
 from cases.policies import EVERY_POLICY, NOISE, PROBLEMS, on
-from cases.store import BOTH, Function, assert_equal, described, everything
+from cases.store import BOTH, Function, assert_equal, change_attributes, described, everything
 
 import scalable_bandits as sb
 from scalable_bandits.runs.trajectory import SERIES
-from scalable_bandits.store import ObservationStore, StoreLocked
+from scalable_bandits.store import ObservationStore, SpecificationDiffers, StoreLocked
 
 pytest_plugins = ["cases.store_fixtures"]
 
@@ -139,6 +139,41 @@ class TestSimulations:
         again = sb.simulate(policy, environment_of("grid"), 40, store=tmp_path / "run.zarr")
         assert_same_run(again, whole)
         assert policy.rounds == 40
+
+    @pytest.mark.parametrize("part", ["prior_mean", "available"])
+    def test_lambdas_are_told_apart_by_their_code(self, part, tmp_path):
+        """Not by what they refer to, which may change as they run; a store of before has their names alone."""
+        line, calls = sb.Grid([[0, 1]], 12), []
+        environment = sb.GPSample(line, sb.RBF(0.3), sb.GaussianNoise(0.1), seed=1)
+
+        def play(function, horizon):
+            policy = sb.GPUCB(
+                line, sb.RBF(0.3), noise=0.1, scale=2.0, prior_mean=function if part == "prior_mean" else 0.0
+            )
+            available = function if part == "available" else None
+            return sb.simulate(policy, environment, horizon, store=tmp_path / "run", available=available)
+
+        def same(x):
+            calls.append(x)
+            return np.arange(3) if part == "available" else 0.5 * x[:, 0]
+
+        play(same, 10)
+        assert len(play(same, 20).regret) == 20
+        assert calls
+
+        def same(x):  # other code of the same name
+            return np.arange(2) if part == "available" else x[:, 0]
+
+        with pytest.raises(SpecificationDiffers, match=rf"{part}\.code: stored"):
+            play(same, 30)
+
+        def forget(attributes):
+            (attributes["specification"] if part == "available" else attributes["specification"]["policy"])[part].pop(
+                "code"
+            )
+
+        change_attributes(tmp_path / "run", forget)
+        assert len(play(same, 30).regret) == 30
 
     def test_planned(self, tmp_path):
         """The horizon, also while it is played and when it grows."""
