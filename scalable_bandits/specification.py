@@ -117,6 +117,38 @@ def plain(
     return value
 
 
+def arguments_of(kind: type) -> list[str]:
+    """Return the names of the arguments of a class, without those that ``*args`` and ``**kwargs`` take.
+
+    Parameters
+    ----------
+    kind
+        Class.
+    """
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [name for name, each in inspect.signature(kind).parameters.items() if each.kind not in several]
+
+
+def check_kept(name: str, value: Any) -> None:
+    """Raise ValueError if an object of a class from elsewhere does not keep all arguments with which it was made.
+
+    Parameters
+    ----------
+    name
+        Name of the part of a run, for the message.
+    value
+        Policy, environment or another part.
+    """
+    kind = type(value)
+    if not isinstance(value, Describable) or isinstance(value, type) or is_own(kind):
+        return
+    kept, hidden = value.parameters(), getattr(kind, "_not_in_data", ())
+    lost = [argument for argument in arguments_of(kind) if argument not in kept and argument not in hidden]
+    if lost:
+        given = f"{kind.__name__}, of which the store would not know {', '.join(lost)}"
+        refuse(name, given, "a class with attributes named like its arguments, or one made by @attrs.define")
+
+
 def is_own(what: Any) -> bool:
     """Return whether a class or function is one of this package.
 
@@ -372,6 +404,8 @@ def rebuilt(data: Mapping[str, Any], base: type[T]) -> T:
     kind = concrete[name]
     hidden, by_name = getattr(kind, "_not_in_data", ()), getattr(kind, "by_name", ())
     fields = [field for field in inspect.signature(kind).parameters if field not in hidden]
+    if len(arguments_of(kind)) < len(inspect.signature(kind).parameters) and attrs.has(kind):  # those of its base class
+        fields += [field.alias for field in attrs.fields(kind) if field.init and field.alias not in hidden]
     values = {key: _rebuild(value, key in by_name) for key, value in data.items() if key != "type"}
     for key in values:
         check_name(f"key of {name}", key, fields)

@@ -25,7 +25,7 @@ from scalable_bandits.spaces import EVERYTHING, AvailabilitySets, Domain, Indice
 from scalable_bandits.spaces.domain import CANDIDATES, numbers_all
 from scalable_bandits.spaces.finite import MOST_NUMBERED, counted
 from scalable_bandits.spaces.pool import Available, NoCandidateLeft, mask_of
-from scalable_bandits.specification import Specification
+from scalable_bandits.specification import Specification, arguments_of
 
 
 class Best(NamedTuple):
@@ -753,9 +753,14 @@ class Policy(Specification, Stateful, AbstractContextManager[Any]):
     # ---- as data: its parameters, and its state
 
     def parameters(self) -> dict[str, Any]:
-        """Return the arguments that make a policy of this specification, by name."""
+        """Return the arguments that make a policy of this specification, by name.
+
+        Those of a class with an `__init__` of its own are its attributes of the same names.
+        """
         fields = [field for field in attrs.fields(type(self)) if field.init and field.alias not in self._not_in_data]
-        return {field.alias: getattr(self, field.name) for field in fields}
+        found = {field.alias: getattr(self, field.name) for field in fields}
+        own = [name for name in arguments_of(type(self)) if name not in self._not_in_data]
+        return {**found, **{name: getattr(self, name) for name in own if name not in found and hasattr(self, name)}}
 
     # ---- recorded, resumed, copied
 

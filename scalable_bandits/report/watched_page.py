@@ -141,12 +141,17 @@ def best_words(run: WatchedRun) -> str:
 
 
 def in_flight_table(run: WatchedRun) -> Block:
-    """Tabulate the evaluations that have not ended, without those of a batch that are measured."""
-    rows = [
-        (str(each.ticket.number), each.ticket.state, time_text(each.seconds), each.ticket.where,
-         point_text(each.x, 4, run.space) if each.ticket.x else "")
-        for each in run.in_flight
-    ]  # fmt: skip
+    """Tabulate the evaluations that have not ended, without those of a batch that are measured.
+
+    Those that ran when the process that wrote the run ended were dropped; a run that goes on makes them again.
+    """
+    rows = []
+    for each in run.in_flight:
+        state, since = each.ticket.state, time_text(each.seconds)
+        if run.writer is None:
+            state, since = "dropped" if state == "running" else state, ""
+        x = point_text(each.x, 4, run.space) if each.ticket.x else ""
+        rows.append((str(each.ticket.number), state, since, each.ticket.where, x))
     title = "In flight" if run.writer is not None else "Pending"
     return Block("table", title, ("ticket", "state", "for", "where", "x"), rows)
 

@@ -80,6 +80,8 @@ def open_run(
     """
     from scalable_bandits import __version__
 
+    for name, part in parts.items():
+        specification.check_kept(name, part)
     given, inputs = specify(parts, coded=CODED)
     unknown = undescribed(given)
     if unknown is not None:

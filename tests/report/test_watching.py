@@ -26,6 +26,7 @@ import scalable_bandits as sb
 from scalable_bandits import analysis
 from scalable_bandits.cli.charts import DrawnCurve, chart
 from scalable_bandits.report.page_server import PageServer
+from scalable_bandits.report.watched_page import in_flight_table
 from scalable_bandits.report.watched_run import WatchedRun
 from scalable_bandits.report.watched_study import WatchedStudy
 from scalable_bandits.report.watching import watched
@@ -409,3 +410,28 @@ seen
     (output,) = notebook.cells[0].outputs
     assert output["data"]["text/plain"] == "RandomSearch: 2 evaluations"
     assert "closed" in output["data"]["text/html"]
+
+
+def test_what_was_in_flight_as_the_run_was_interrupted_is_dropped(tmp_path: Path) -> None:
+    """It does not run any more, and nobody waits for it."""
+    place, begun = tmp_path / "run", threading.Semaphore(0)
+
+    def loss(setting: dict[str, Any]) -> float:
+        begun.release()
+        threading.Event().wait(0.4)
+        return setting["x"]
+
+    def press() -> None:
+        for _ in range(2):
+            begun.acquire()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=press, daemon=True).start()
+    found = sb.minimize(loss, {"x": sb.Real(0.0, 1.0)}, 6, store=place, parallel=2)
+    assert found.interrupted
+    run = WatchedRun(place)
+    run.read()
+    rows = in_flight_table(run).rows
+    assert len(rows) == 2
+    assert {row[1] for row in rows} <= {"dropped", "asked"}  # the latter if it was not yet known that it had begun
+    assert [row[2] for row in rows] == [""] * 2

@@ -166,8 +166,8 @@ def test_a_store_is_continued(name: str, saved: int, tmp_path: Path, monkeypatch
     make, function, given = WAYS[name]()
 
     def add_work(self: Any, seconds: float) -> None:
-        if saved and self.policy.rounds - getattr(self, "last", 0) >= saved:
-            self.last = self.policy.rounds
+        if saved and self.learner.rounds - getattr(self, "last", 0) >= saved:
+            self.last = self.learner.rounds
             self.save()
 
     monkeypatch.setattr(Checkpoints, "add_work", add_work)
