@@ -40,9 +40,9 @@ def parameter_of(distribution: BaseDistribution) -> Parameter | None:
     Parameters
     ----------
     distribution
-        Distribution of Optuna. Categories that cannot be compared or hashed become their texts; the numbers of the
-        parameter are always positions in the list of choices, or of steps. A range of more whole numbers, or steps,
-        than float64 can count is continuous, and its values are rounded.
+        Distribution of Optuna. Categories that cannot be compared or hashed, and sets, become their texts; the numbers
+        of the parameter are always positions in the list of choices, or of steps. A range of more whole numbers, or
+        steps, than float64 can count is continuous, and its values are rounded.
     """
     if distribution.single():
         return None
@@ -52,11 +52,13 @@ def parameter_of(distribution: BaseDistribution) -> Parameter | None:
             return Integer(0, count - 1) if count < LARGEST else Real(0, count - 1)
         if isinstance(distribution, IntDistribution) and max(-distribution.low, distribution.high) >= LARGEST:
             return Real(distribution.low, distribution.high, log=distribution.log)
-        return to_parameter("distribution", distribution)
+        if not any(isinstance(choice, set | frozenset) for choice in getattr(distribution, "choices", ())):
+            return to_parameter("distribution", distribution)
     except ValueError:
         if not isinstance(distribution, CategoricalDistribution):
             return None
-        return Categorical([f"{position}: {choice!r}" for position, choice in enumerate(distribution.choices)])
+    assert isinstance(distribution, CategoricalDistribution)
+    return Categorical([f"{position}: {choice!r}" for position, choice in enumerate(distribution.choices)])
 
 
 def distribution_of(parameter: Parameter) -> BaseDistribution:
@@ -225,11 +227,6 @@ class TrialSpace:
     def space(self) -> SearchSpace:
         """Space of the parameters, of which there must be one."""
         return SearchSpace(self._parameters)
-
-    @property
-    def branched(self) -> frozenset[str]:
-        """Names, in the study, of the parameters that exist under a condition."""
-        return frozenset(self._names[title] for title in self._conditions)
 
     def _exists(self, title: str, numbers: Mapping[str, float]) -> bool:
         """Return whether a parameter exists where those before it have given numbers, by name in the space."""
@@ -430,9 +427,10 @@ class ParameterGroups:
                     self._values[key] = {}
             self._trials[key] = self._trials.get(key, 0) | trial
             if key in self._values:
-                number = number_of(distribution, distribution.to_internal_repr(completed.params[name]))
-                assert number is not None
-                self._values[key][number] = self._values[key].get(number, 0) | trial
+                internal = _internal(distribution, completed.params[name])
+                number = None if internal is None else number_of(distribution, internal)
+                if number is not None:  # an enqueued value may be outside its distribution
+                    self._values[key][number] = self._values[key].get(number, 0) | trial
 
     def of_all_trials(self) -> dict[str, BaseDistribution]:
         """Return the distributions, by name, of the parameters that all completed trials have alike."""

@@ -92,6 +92,25 @@ def test_what_depends_on_no_value_of_a_parameter_has_a_policy_of_its_own():
     assert last.rounds >= len(having) - 1
 
 
+@pytest.mark.filterwarnings("ignore:.*(not be persistable|out of range)", "ignore:Choices for a categorical")
+@pytest.mark.parametrize("sets", [True, False])
+def test_unusual_values_of_a_parent(sets):
+    """Sets as categories, which are their texts; and a number outside its distribution, which was enqueued."""
+    choices = [frozenset({1}), frozenset({1, 2})] if sets else [1, 2]
+
+    def objective(trial):
+        count = trial.suggest_int("count", 1, 4)
+        opened = trial.suggest_categorical("features", choices)
+        x = trial.suggest_float("x", 0, 1) if opened == choices[0] else 0.5
+        return count + x + (trial.suggest_float("y", 0, 1) if count > 2 else 1.0)
+
+    study = optuna.create_study(sampler=BanditSampler(seed=4))
+    study.enqueue_trial({"count": 9})
+    study.optimize(objective, n_trials=16)
+    assert params(study)[0]["count"] == 9
+    assert study.best_value < 2.2
+
+
 def test_a_value_of_a_branch_that_is_given():
     study = optuna.create_study(sampler=BanditSampler(seed=2))
     study.optimize(models, n_trials=14)
