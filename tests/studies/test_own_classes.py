@@ -45,6 +45,7 @@ class Steps(sb.TableEnvironment):
 
     def __init__(self, space, height=1.0, noise=None, seed=0):
         super().__init__(space, height * np.arange(space.size), noise, seed)
+        self.height = height
 
 
 class Other:
