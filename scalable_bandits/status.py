@@ -112,7 +112,7 @@ def status(place: Any) -> Status:
         smallest, largest, x, at = _extremes(run)
         state, size = state_of(run, writer), location.size()
     except (StoreError, OSError) as error:
-        nothing, state = math.nan, NOT_BEGUN if _not_begun(place) else str(error)
+        nothing, state = math.nan, NOT_BEGUN if _not_begun(place, error) else str(error)
         return Status(str(place), "", "", 0, None, state, nothing, None, nothing, nothing, nothing, False, 0)
     specification = run.specification
     against = specification.get("environment", specification.get("function", {}))
@@ -273,17 +273,18 @@ def check(place: Any) -> list[Check]:
             return found
     for run in runs_in(place):
         name = str(run) if isinstance(run, str | Path) else locate(run).name
-        parts = [Part(NOT_BEGUN, "")] if run != place and _not_begun(run) else list(check_run(run))
-        found.append(Check(name, parts))
+        try:
+            found.append(Check(name, list(check_run(run))))
+        except FileNotFoundError as error:
+            if str(run) == str(place) or not _not_begun(run, error):
+                raise
+            found.append(Check(name, [Part(NOT_BEGUN, "")]))
     return found
 
 
-def _not_begun(place: Any) -> bool:
-    """Return whether the process that was to begin a run ended before there was one."""
-    try:
-        return locate(place).unfinished()
-    except (StoreError, OSError):
-        return False
+def _not_begun(place: Any, error: Exception) -> bool:
+    """Return whether a run cannot be read since the process that was to begin it ended before there was one."""
+    return isinstance(error, FileNotFoundError) and locate(place).unfinished()
 
 
 def check_study(place: Any) -> Iterator[Part]:
@@ -330,10 +331,12 @@ def recover(place: Any) -> list[str]:
     """
     messages = []
     for run in runs_in(place):
-        if run != place and _not_begun(run):
-            continue
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
-            ObservationStore.open(run, "a", recover=True).close()
+            try:
+                ObservationStore.open(run, "a", recover=True).close()
+            except FileNotFoundError as error:
+                if str(run) == str(place) or not _not_begun(run, error):
+                    raise
         messages += [str(warning.message) for warning in caught]
     return messages

@@ -265,7 +265,7 @@ def test_a_run_whose_process_ended_before_it_had_begun(tmp_path):
     assert len(recover(tmp_path)) == 1
     assert [each.whole for each in sb.check(tmp_path)] == [True] * 3
     with pytest.raises(FileNotFoundError, match="there is no run"):
-        sb.check(tmp_path / "b")
+        sb.check(str(tmp_path / "b"))
 
 
 def test_the_folder_of_a_result_is_no_store(tmp_path):
