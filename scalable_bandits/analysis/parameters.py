@@ -92,9 +92,9 @@ def slices(found: Policy | TuningResult, at: Any = None, names: Sequence[str] | 
     space = policy.space
     if space.scanned:
         checks.refuse("found", space, "a space of parameters: the candidates of a pool have no order")
-    if at is None:  # that of a result is the best one in its context
-        at = found.recommended.x if isinstance(found, TuningResult) else policy.best().x
-    point = space.check(at)[0]
+    if at is None and isinstance(found, TuningResult):
+        at = found.recommended.x  # the best one in its context
+    point = space.check(policy.best().x if at is None else at)[0]
     exist = space.active(point[None])[0]
     every = [axis.name for axis in space.axes]
     for name in names or ():
