@@ -23,6 +23,7 @@ from scalable_bandits.store.locations import COMMITTED, METADATA, locate
 from scalable_bandits.studies.growth import runs_of
 from scalable_bandits.studies.stored import FILE, StudyResults, study_copies, study_record
 
+RESULT = "result.zarr"  # name of the dataset in a folder made by `scalable-bandits run`
 NOT_BEGUN = "not begun"  # state of a run whose process ended before there was one
 BLOCK = 2**20  # rounds that are read at a time
 _ASIDE = re.compile(r"\.(damaged|recovering)\d*$")  # names of files set aside
@@ -83,7 +84,7 @@ def runs_in(place: Any) -> Iterator[Any]:
     found = sorted(run for run in folders if run == Path(place) or not _ASIDE.search(run.name))
     if not found and study_record(place) is not None:
         return
-    if not found and (Path(place) / "result.zarr" / METADATA).is_file():
+    if not found and (Path(place) / RESULT / METADATA).is_file():
         text = f"there is no run in {place}, which has the result of a study; `report` reads it"
         raise FileNotFoundError(f"store: {text}, and the study's store has its runs if it was played with one")
     if not found:

@@ -323,7 +323,7 @@ def differences(result: xarray.Dataset, against: str | None = None, level: float
         checks.refuse("against", against, f"one of {', '.join(known)}")
     rows, order = [], means(result)
     regrets = {horizon: _regrets(result, horizon) for horizon in horizons_of(result)}
-    for c, case in enumerate(map(str, result["case"].values)):
+    for c, case in enumerate(cases_of(result)):
         for horizon, last in regrets.items():
             ranked = [row.policy for row in order if row.case == case and row.horizon == horizon]
             other = ranked[0] if against is None else against
@@ -449,7 +449,7 @@ def wins(result: xarray.Dataset, against: str, tie: float = 0.0) -> list[Wins]:
 
 def _regrets(result: xarray.Dataset, horizon: int) -> dict[str, Floats]:
     """Return the regrets (cases, replicates) of the policies that play up to a horizon; NaN where one did not."""
-    cases, count = [str(case) for case in result["case"].values], result.sizes["replicate"]
+    cases, count = cases_of(result), result.sizes["replicate"]
     found: dict[str, Floats] = {}
     for row, case in enumerate(cases):
         for policy, label in labels_of(result, case, horizon).items():

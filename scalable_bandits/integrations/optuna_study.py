@@ -205,7 +205,6 @@ class TrialSpace:
         self._parameters = {name: each for name, each in found.items() if each is not None}
         self.distributions = {name: distributions[name] for name in self._parameters}
         self._names = {name: name for name in self._parameters}  # names in the study by names in the space
-        self._conditions: dict[str, tuple[str, tuple[float, ...]]] = {}  # parents, and the numbers of their values
         places = {key_of(name, each): name for name, each in self.distributions.items()}
         for branch in branches:
             self._add(branch, places)
@@ -220,7 +219,6 @@ class TrialSpace:
             title = name if name not in self._parameters else f"{name}, {parent} {values}"
             self._parameters[title] = attrs.evolve(parameter, when={parent: values})
             self.distributions[title], self._names[title] = distribution, name
-            self._conditions[title] = parent, branch.values
             places[key_of(name, distribution)] = title
 
     @functools.cached_property
@@ -228,38 +226,30 @@ class TrialSpace:
         """Space of the parameters, of which there must be one."""
         return SearchSpace(self._parameters)
 
-    def _exists(self, title: str, numbers: Mapping[str, float]) -> bool:
-        """Return whether a parameter exists where those before it have given numbers, by name in the space."""
-        if title not in self._conditions:
-            return True
-        parent, values = self._conditions[title]
-        return self._exists(parent, numbers) and numbers[parent] in values
-
     def point(self, trial: FrozenTrial) -> Floats | None:
         """Return the point (p,) of a trial; None if a value is not known, or not in its distribution.
 
         Where a trial has not come to suggesting a parameter, its value is the one that was chosen for it.
         """
-        proposed: dict[str, float] | None = None
-        numbers: dict[str, float] = {}
-        for title, distribution in self.distributions.items():
-            name = self._names[title]
-            if not self._exists(title, numbers):
-                numbers[title] = self._parameters[title].first
-                continue
-            if name in trial.params:
-                internal = _internal(distribution, trial.params[name])
-            elif trial.state == TrialState.COMPLETE:
-                return None
-            else:
-                proposed = _proposed(trial) if proposed is None else proposed
-                given = _enqueued(trial, name, distribution)
-                internal = proposed.get(name) if given is None else given
-            number = None if internal is None else number_of(distribution, internal)
-            if number is None:
-                return None
-            numbers[title] = number
-        return np.array(list(numbers.values()))
+        proposed = {} if trial.state == TrialState.COMPLETE else _proposed(trial)
+        numbers = [self._number(trial, title, proposed) for title in self.distributions]
+        known = np.array([number is not None for number in numbers])
+        first = np.array([parameter.first for parameter in self._parameters.values()])
+        point = np.array([low if number is None else number for number, low in zip(numbers, first, strict=True)])
+        exist = self.space.active(point[None])[0]
+        return np.where(exist, point, first) if known[exist].all() else None
+
+    def _number(self, trial: FrozenTrial, title: str, proposed: Mapping[str, float]) -> float | None:
+        """Return the number of a parameter in a trial; None if its value is not known, or not in its distribution."""
+        name, distribution = self._names[title], self.distributions[title]
+        if name in trial.params:
+            internal = _internal(distribution, trial.params[name])
+        elif trial.state == TrialState.COMPLETE:
+            return None
+        else:
+            given = _enqueued(trial, name, distribution)
+            internal = proposed.get(name) if given is None else given
+        return None if internal is None else number_of(distribution, internal)
 
     def given(self, trial: FrozenTrial) -> dict[str, float]:
         """Return the numbers, by name, of values given to an enqueued trial that are in their distributions.
@@ -268,7 +258,8 @@ class TrialSpace:
         """
         found = {}
         for name, distribution in self.distributions.items():
-            internal = None if name in self._conditions else _enqueued(trial, name, distribution)
+            always = self._parameters[name].when is None
+            internal = _enqueued(trial, name, distribution) if always else None
             number = None if internal is None else number_of(distribution, internal)
             if number is not None:
                 found[name] = number
@@ -280,9 +271,9 @@ class TrialSpace:
 
     def at(self, point: Floats) -> dict[str, tuple[BaseDistribution, float]]:
         """Return the parameters that exist at a point (p,), by name in the study: distributions and numbers."""
-        numbers = dict(zip(self.distributions, point.tolist(), strict=True))
-        there = (title for title in numbers if self._exists(title, numbers))
-        return {self._names[title]: (self.distributions[title], numbers[title]) for title in there}
+        exist = self.space.active(point[None])[0].tolist()
+        each = zip(self.distributions.items(), point.tolist(), exist, strict=True)
+        return {self._names[title]: (found, number) for (title, found), number, exists in each if exists}
 
     def internal(self, point: Floats) -> dict[str, float]:
         """Return the values at a point (p,), in Optuna's internal form, by name in the study."""
@@ -306,7 +297,7 @@ def _proposed(trial: FrozenTrial) -> dict[str, float]:
 
 
 def _enqueued(trial: FrozenTrial, name: str, distribution: BaseDistribution) -> float | None:
-    """Return the value, in internal form, that was given to an enqueued trial; None if there is none."""
+    """Return the value, in internal form, that was given to an enqueued trial; None without one."""
     given = given_values(trial)
     return _internal(distribution, given[name]) if name in given else None
 

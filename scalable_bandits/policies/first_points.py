@@ -61,21 +61,20 @@ def _first_points(domain: Domain, free: Mask, seed: int, context: Floats | None)
     Those of other contexts have other coordinates, of the same points of the sequence.
     """
     space = domain.space
-    if space.lattice is None and not isinstance(space, SearchSpace):
+    settings = space.lattice is None and isinstance(space, SearchSpace)
+    if settings or space.lattice is not None:
+        drawn = space.spread(_sobol(space.dimension, DRAWN if settings else FIRST, seed))
+    else:
         low, high = np.array(space.box).T
         drawn = np.clip(low + _sobol(len(low), FIRST, seed) * (high - low), low, high)
-    else:
-        drawn = space.spread(_sobol(space.dimension, DRAWN if space.lattice is None else FIRST, seed))
-    played = np.zeros(len(drawn), dtype=np.bool_)
+    points, played = space.within(drawn, context), np.zeros(len(drawn), dtype=np.bool_)
     for point in domain.points(np.flatnonzero(~free)):
-        points = space.within(drawn, None if context is None else np.where(np.isnan(context), np.nan, point))
-        played |= ((space.at(space.steps(points)) if isinstance(space, Grid) else points) == point).all(axis=1)
-    points = space.within(drawn, context)
-    if space.lattice is None and isinstance(space, SearchSpace):
+        there = points if context is None else space.within(drawn, np.where(np.isnan(context), np.nan, point))
+        played |= ((space.at(space.steps(there)) if isinstance(space, Grid) else there) == point).all(axis=1)
+    if isinstance(space, SearchSpace) and settings:
         kept = np.sort(np.unique(points, axis=0, return_index=True)[1])
+        kept = kept[space.first_fulfilled(points[kept], FIRST)]
         points, played = points[kept], played[kept]
-        fulfilled = space.first_fulfilled(points, FIRST)
-        points, played = points[fulfilled], played[fulfilled]
     return points, played
 
 

@@ -18,6 +18,7 @@ from scalable_bandits.report.blocks import Report
 from scalable_bandits.report.run_page import run_report
 from scalable_bandits.report.study_page import study_report
 from scalable_bandits.runs.simulate import simulate
+from scalable_bandits.status import RESULT
 from scalable_bandits.studies import Comparison, Study
 from scalable_bandits.studies.stored import study_record
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 GENERATOR = "scalable_bandits report"  # written into every page; only files that contain it are overwritten
 DPI = 130  # dots per inch of a study's pictures
-RESULT = "result.zarr"  # name of the dataset in a folder made by `scalable-bandits run`
 
 
 def find(place: str) -> Report:
