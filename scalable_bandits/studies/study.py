@@ -300,8 +300,9 @@ class Study:
             resolve(on)  # refuse an invalid executor or store before anything is made
         stored = None if store is None else StudyResults.find(store)
         best = self.measure == analysis.BEST
-        from_all = best or self.series is not None or self.published is not None  # computed from all rounds
-        keep = layout.keep_of("all" if from_all and not (best and self.keep) else self.keep, horizons[-1], stored)
+        from_all = self.series is not None or self.published is not None  # computed from all rounds
+        wanted = "all" if from_all or (best and self.keep is None) else self.keep
+        keep = layout.keep_of(wanted, horizons[-1], stored)
         if best and len(Thinning(keep, horizons).rounds(1, horizons[-1] + 1)) < horizons[-1]:
             checks.refuse("keep", keep, 'one that keeps all rounds where measure = "best", which is of one of them')
         play = Player(self.build, self.series, keep, horizons, self.timed, self.name)
