@@ -39,7 +39,8 @@ COMMITTED = "committed"  # array of the number of rounds, in whose folder the le
 METADATA = "zarr.json"
 INPUTS = "inputs"  # group of the specification's arrays, named by their digests
 DATABASE, ACKNOWLEDGED = f"{COMMITTED}/run.sqlite", f"{COMMITTED}/acknowledged"
-LOCK, OWNER = f"{COMMITTED}/writer.lock", f"{COMMITTED}/writer.json"
+WRITER = f"{COMMITTED}/writer"
+LOCK, OWNER = f"{WRITER}.lock", f"{WRITER}.json"
 
 _LOCAL = ("ext", "xfs", "btrfs", "zfs", "f2fs", "tmpfs", "overlay", "apfs", "hfs", "ntfs", "jfs", "bcachefs")
 _CHUNK = re.compile(r"/c([./]\d+)*$")  # end of the key of a chunk
@@ -341,7 +342,8 @@ class Folder(Location):
         return self.path.is_file() or super().occupied()
 
     def has_run_files(self) -> bool:
-        return (self.path / LOCK).exists() or (self.path / DATABASE).exists()
+        # After a power failure any of them may be missing, or be there by its temporary name alone.
+        return any(key.startswith((WRITER, DATABASE)) for key in self.files(f"{COMMITTED}/"))
 
     def unfinished(self) -> bool:
         return not (self.path / ACKNOWLEDGED).exists() and super().unfinished()
