@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import scalable_bandits as sb
+from scalable_bandits.posteriors.beliefs import beliefs_of
 from scalable_bandits.posteriors.pool.chunks import Passes
 
 RNG = np.random.default_rng(5)
@@ -92,6 +93,21 @@ def test_a_learned_model_of_fingerprints_finds_what_is_alike(labelled):
         labels = policy.ask(10)
         policy.tell(labels, similar[[LABELS.index(label) for label in labels]])
     assert policy.best().x == "molecule 0"
+
+
+@pytest.mark.parametrize("deviation", [0.0, 2.0, 4.0])
+def test_noise_of_fingerprints_is_seen_without_repeats(deviation, tmp_path):
+    """Each candidate is measured once; those that are alike, of 40 families of ten, tell how much noise there is."""
+    rng = np.random.default_rng(0)
+    families = np.repeat(rng.random((40, 128)) < 0.15, 10, axis=0)
+    bits = np.packbits(families ^ (rng.random((400, 128)) < 0.06), axis=1)
+    f = np.linalg.cholesky(4.0 * sb.Tanimoto().block(bits) + 1e-9 * np.eye(400)) @ rng.standard_normal(400)
+    policy = made("GPUCB", sb.Pool.write(tmp_path / "families.zarr", bits, packed=True, progress=False))
+    measured = rng.permutation(400)[:360]
+    policy.tell(measured, f[measured] + deviation * rng.standard_normal(360))
+    assert abs(beliefs_of(policy.model).noise - deviation) < 0.5
+    mean, around = policy.posterior(measured)
+    assert (abs(f[measured] - mean) < 1.96 * around).mean() > 0.88
 
 
 def test_all_candidates_are_asked_for_and_then_none(tmp_path):

@@ -5,7 +5,8 @@ In spaces of up to two coordinates, an observation counts for the transform by t
 The maximum of the posterior density is found by L-BFGS-B with exact gradients: after every observation up to 200, then
 at milestones, where n has grown by a tenth; in between, observations are transformed as at the last fit. What is
 learned depends on the observations and their order alone, not on when it is asked for: fits start from the last
-milestone, and milestones also from the standard values (beyond 200 where n has doubled).
+milestone, and milestones also from the standard values, on fingerprints from a large noise, too (beyond 200 where n has
+doubled).
 
 Where a policy refines its best point by steps of a trust region (`trust_region.py`), predictions have all observations,
 fits and searches only those that it shows to them.
@@ -51,7 +52,7 @@ from scalable_bandits.posteriors.models.model import CANDIDATES, Candidates, Giv
 from scalable_bandits.posteriors.models.ripples import with_ripples
 from scalable_bandits.posteriors.regression import Regression
 from scalable_bandits.posteriors.state import StateEntry, listed, value
-from scalable_bandits.spaces import Domain, Indices
+from scalable_bandits.spaces import Domain, Indices, Pool
 
 REACH = 2000  # largest number of observations of an exact model
 BEST = 1 / 3  # share of the best observations among those that the approximate model keeps
@@ -68,6 +69,7 @@ SMALL_NOISE = 0.01  # noise variance, in squared units of z, below which a point
 AGAIN = 3
 NEGLIGIBLE = 1e-4  # learned noise variance, in squared units of z, below which a measured value counts as exact
 BY_CHANCE = 1e-3  # probability of agreeing by chance below which measurements that agree are exact
+NOISY = 0.5  # noise variance, in squared units of z, of the second start of a fit on fingerprints
 COARSE = 0.1  # share of the pairs of points with equal values from which agreement means nothing
 EVERY = 200  # largest number of observations with a fit after each
 WEIGHTED_DIMENSIONS = 2  # largest number of coordinates of a space whose observations count by the space around them
@@ -142,7 +144,10 @@ class LearnedModel(Model):
         self._sides = sides_of(domain.space)
         self._lengthscales = lengthscales or standard_lengthscales(domain.space)
         self._low, self._high = bounds(prior.kernel, domain.space, not known_noise)
-        self._start = self._logs(prior.kernel, float(np.max(NOISE.median)))
+        self._starts = [self._logs(prior.kernel, float(np.max(NOISE.median)))]
+        if isinstance(domain.space, Pool) and domain.space.words:
+            # No lengthscale can grow until the noise is seen: from next to none on, it often stays where it is.
+            self._starts.append(self._logs(prior.kernel, NOISY))
         self.numbers: list[int] = []
         self.ys: list[float] = []
         self.variances: list[float] = []
@@ -362,12 +367,12 @@ class LearnedModel(Model):
         last, n = self._milestone, len(self.shown)
         while n >= (due := (self._every or 2) if last is None else self.next_milestone(last.observations)):
             if last is None:
-                last = self._fit(due, [self._start])
+                last = self._fit(due, self._starts)
             elif due > self._reach:
                 last = last._replace(observations=due)
             else:
                 doubled = (due // EVERY).bit_length() > (last.observations // EVERY).bit_length()
-                starts = [last.logs, self._start] if due <= EVERY or doubled else [last.logs]
+                starts = [last.logs, *(self._starts if due <= EVERY or doubled else [])]
                 last = self._fit(due, starts)
             self._milestone = last
         if last is None or n > EVERY or self._every is not None or last.observations == n:
