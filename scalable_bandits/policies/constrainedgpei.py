@@ -17,7 +17,7 @@ limits, and f on one around the best feasible value (`posteriors/models/limited.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import attrs
@@ -29,7 +29,7 @@ from scalable_bandits.formulas.acquisition import ExpectedImprovement, Objective
 from scalable_bandits.policies.base import Best
 from scalable_bandits.policies.gpei import GPEI
 from scalable_bandits.policies.outputs import Limit, Outputs, check_limits
-from scalable_bandits.posteriors.models.learned import NEGLIGIBLE
+from scalable_bandits.posteriors.models.learned import NEGLIGIBLE, LearnedModel
 from scalable_bandits.posteriors.models.limited import ConstrainedModel, LimitedOutputs
 from scalable_bandits.posteriors.models.model import Model, Query
 from scalable_bandits.posteriors.pending import Draws
@@ -131,6 +131,21 @@ class ConstrainedGPEI(GPEI):
         return ConstrainedModel(self._prior, *known, lengthscales, self.refit, self._search())
 
     # ---- the algorithm
+
+    def _is_ignorant(self) -> bool:
+        """Whether nothing tells one point from another: what decides on the index has the same values everywhere.
+
+        While no point is feasible, these are the outputs with a limit.
+        """
+        if self._limited.success is not None:
+            return False
+        feasible = (self._measured().chances >= LIKELY).any()
+        return all(model.flat for model in (*self._limited.models, *(self._objective_models if feasible else ())))
+
+    @property
+    def _objective_models(self) -> Sequence[LearnedModel]:
+        assert isinstance(self.model, LearnedModel)
+        return [self.model]
 
     def _improvement(self, allowed: Mask | None) -> ObjectiveIndex | None:
         found = self._measured()

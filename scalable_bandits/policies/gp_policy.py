@@ -444,11 +444,18 @@ class GaussianProcessPolicy(Policy):
         if self.space.scanned and len(self.model.ys) < FIRST:  # whatever is pending: nothing could be learned yet
             return self._random_candidate(np.flatnonzero(~free)), None
         asked = len(pending) + self.rounds + len(self._pending.excluded)
-        first = None if self.space.scanned else first_point(self.domain, asked, free, self.seed, self._fixed)
+        first = None
+        if not self.space.scanned:
+            first = first_point(self.domain, asked, free, self.seed, self._fixed, self._is_ignorant())
         if first is None and not self.domain.by_visit and len(settled := self.model.settled(pending)):
             others = self.domain.without(settled, allowed)
             allowed = others if others is not None and others.any() else allowed
         return first, allowed
+
+    def _is_ignorant(self) -> bool:
+        """Whether nothing tells one point from another yet, as all values are equal."""
+        assert isinstance(self.model, LearnedModel)
+        return self.model.flat
 
     @property
     def _known_points(self) -> Mask:

@@ -33,6 +33,7 @@ from scalable_bandits.formulas.acquisition import (
     ProbabilityOfImprovement,
 )
 from scalable_bandits.policies.base import Best
+from scalable_bandits.policies.first_points import FIRST
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors import Acquisition
 from scalable_bandits.posteriors.models import trust_region
@@ -45,7 +46,7 @@ from scalable_bandits.posteriors.state import StateEntry, member, number
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Domain, Mask, SearchSpace
 
-HOPEFUL = 32  # number of random points among which the next one is while all evaluations have failed
+HOPEFUL = 32  # number of random points among which the next one is while nothing but success can be predicted
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -128,8 +129,11 @@ class GPEI(GaussianProcessPolicy):
     def _reach(self) -> int | None:
         return trust_region.REACH if self._has_region() else None
 
+    def _is_ignorant(self) -> bool:
+        return self._limited.success is None and super()._is_ignorant()
+
     def _refinement(self) -> Floats | None:
-        if self._limited.success is not None and not self._known_points.any():
+        if self._limited.success is not None and self._sees_success_alone():
             return self._hopeful()
         if self._region is None:
             return None
@@ -142,6 +146,11 @@ class GPEI(GaussianProcessPolicy):
         if len(same):  # once more: decoded, it might be another one in the last digit
             return self.domain.points([self.model.numbers[same[0]]])[0]  # type: ignore[attr-defined]
         return self.space.decode(found[None])[0]
+
+    def _sees_success_alone(self) -> bool:
+        """Whether all evaluations failed, or several succeeded and have the same value."""
+        assert isinstance(self.model, LearnedModel)
+        return not self._known_points.any() or (len(self.model.ys) >= FIRST and self.model.flat)
 
     def _hopeful(self) -> Floats:
         """Return the likeliest to succeed of some random points (d,), which are less at edges than the best one."""

@@ -193,6 +193,11 @@ class LearnedModel(Model):
         return self._transform
 
     @property
+    def flat(self) -> bool:
+        """Whether all values are equal, as none are."""
+        return all(y == self.ys[0] for y in self.ys)
+
+    @property
     def engine(self) -> Engine:
         """Engine of the numbered points, up to date."""
         self._learn()
