@@ -175,7 +175,11 @@ class ConstrainedGPEI(GPEI):
             assert isinstance(self.model, ConstrainedModel)
             self.model.kept[-1] = bool(self.outputs.kept(beside))
         else:
-            self._limited.succeed(candidate)
+            self._miss(candidate)
+
+    def _miss(self, candidate: int) -> None:
+        """Learn that an objective was not measured at a candidate, which is no success."""
+        self._limited.fail(candidate, np.flatnonzero(self.model.queried))
 
     def recommend(self) -> Best:
         """Return the best measured point that is feasible with probability at least 1 - delta (5).

@@ -164,6 +164,10 @@ class GPEI(GaussianProcessPolicy):
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         self._limited.succeed(candidate)
+        self._learn_value(candidate, y, noise_variance)
+
+    def _learn_value(self, candidate: int, y: float, noise_variance: float) -> None:
+        """Condition on a value of the objective, whether or not that is a success."""
         asked, self._asked = self._asked, True
         region = self._region
         # Of points only told, new best ones matter to the region, and known ones, which may show that values are exact.

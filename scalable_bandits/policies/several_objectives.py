@@ -143,10 +143,12 @@ class SeveralObjectivesPolicy(ConstrainedGPEI):
         oriented, further = self.outputs.oriented(beside), len(self._goals.models)
         self._goals.observe(candidate, oriented[:further])
         self._limited.observe(candidate, oriented[further:])
-        if y == y:
+        if y == y and np.isfinite(oriented[:further]).all():
             GPEI.learn(self, candidate, y, noise_variance)
-        else:
-            self._limited.succeed(candidate)
+            return
+        self._miss(candidate)
+        if y == y:
+            self._learn_value(candidate, y, noise_variance)
 
     def acquisition(self, allowed: Mask | None) -> Acquisition:
         return FeasibleImprovement(self._improvement(allowed), self._limited.limits)
@@ -191,8 +193,14 @@ class SeveralObjectivesPolicy(ConstrainedGPEI):
         return worst - MARGIN * np.where(ranges > 0.0, ranges, 1.0)
 
     def _fresh_measured(self) -> MeasuredPoints:
-        """Return the points at which the first objective was measured; averages and values (k, p) are of all."""
-        numbers = self.model.averages()[0]
+        """Return the points at which all objectives were measured; averages and values (k, p) are of all.
+
+        Without such a point they are those of the first objective, with what is believed of the others.
+        """
+        numbers = whole = self.model.averages()[0]
+        for model in self._objective_models:
+            whole = whole[np.isin(whole, model.averages()[0])] if model.ys else whole
+        numbers = whole if len(whole) else numbers
         points = self.domain.coordinates(numbers)
         averages, values = (
             np.stack([measured(model, numbers, points, noisy)[0] for model in self._objective_models], axis=1)

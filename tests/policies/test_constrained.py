@@ -327,6 +327,19 @@ def test_a_value_that_was_not_measured():
     assert np.isfinite(policy.best().mean)
 
 
+def test_where_the_objective_cannot_be_measured_is_learned():
+    """It was taken for a success, so that 45 of 50 points were there."""
+    policy = sb.ConstrainedGPEI(sb.Box([[0, 1]] * 2), minimize=True, constraints={"height": sb.AtLeast(0.3)}, seed=1)
+    inside = []
+    for _ in range(40):
+        x = policy.ask()
+        inside.append(x[0] >= 0.2)
+        loss = (x[0] - 0.4) ** 2 + (x[1] - 0.5) ** 2 if inside[-1] else None
+        policy.tell(x, {"loss": loss, "height": x[1]})
+    assert sum(inside) >= 30
+    assert policy.best().x == pytest.approx([0.4, 0.5], abs=0.02)
+
+
 def test_several_at_once_in_any_order():
     (policy, xs), twin = played(12), make()
     twin.tell(xs, [measured(x) for x in xs])

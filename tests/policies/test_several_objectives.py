@@ -319,6 +319,34 @@ def test_a_value_that_was_not_measured():
     assert policy.front()
 
 
+@pytest.mark.parametrize("goals", [GOALS, GOALS[::-1]])
+@pytest.mark.parametrize("missing", GOALS)
+def test_where_an_objective_cannot_be_measured_is_learned(goals, missing):
+    """It was taken for a success: 45 of 50 points were there, and the front had guesses of what was not measured."""
+    policy, inside = make(space=BOX, objectives=goals, seed=1), []
+    for _ in range(40):
+        x = policy.ask()
+        inside.append(x[1] >= 1.0)
+        policy.tell(x, measured(x) | ({} if inside[-1] else {missing: None}))
+    assert sum(inside) >= 20
+    front = policy.front()
+    assert len(front) >= 5
+    for point in front:
+        assert point.x[1] >= 1.0
+        assert point.values == pytest.approx({name: measured(point.x)[name] for name in goals}, abs=0.05)
+    assert policy.best().x[1] >= 1.0
+
+
+def test_objectives_that_are_never_measured_together():
+    policy = make(space=BOX)
+    for i, x in enumerate(np.random.default_rng(0).random((12, 2)) * [1, 2]):
+        policy.tell(x, measured(x) | {GOALS[i % 2]: None})
+    assert policy.front()
+    x = policy.ask()
+    policy.tell(x, measured(x))
+    assert [point.x.tolist() for point in policy.front()] == [x.tolist()]
+
+
 def test_an_objective_that_was_never_measured():
     policy = make(space=BOX)
     for x in ([0.1, 0.2], [0.3, 0.4]):
