@@ -3,7 +3,8 @@
 Values of all objectives are oriented (larger is better) and in units of their engines' y, in which the front, the
 reference point and the indices are. Reference point: the worst values on the front, less a tenth of the front's ranges
 (Ishibuchi, Imada, Setoguchi & Nojima 2018, on how it is chosen). So near to the front it lets the index fill the front,
-and hardly look for its ends: without a given one, every fifth round improves one objective alone, each in turn.
+and hardly look for its ends: without a given one, every fifth round improves one objective alone, each in turn. A round
+whose point is pending already, or is an end that was measured, takes that of another kind.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from scalable_bandits.policies.constrainedgpei import LIKELY, ConstrainedGPEI, M
 from scalable_bandits.policies.gpei import GPEI
 from scalable_bandits.policies.outputs import DIRECTIONS, Limit, Outputs, check_objectives, directions_of, limits_if_any
 from scalable_bandits.posteriors import Acquisition
-from scalable_bandits.posteriors.models.learned import LearnedModel
+from scalable_bandits.posteriors.models.learned import SMALL_NOISE, LearnedModel
 from scalable_bandits.posteriors.models.limited import ObjectiveModel, OutputModels, measured
 from scalable_bandits.posteriors.models.model import GivenPrior, Model, Query
 from scalable_bandits.posteriors.pending import Draws
@@ -32,6 +33,7 @@ from scalable_bandits.posteriors.state import StateEntry, member
 from scalable_bandits.spaces import Domain, Mask
 
 ALONE = 5  # in every round whose number is a multiple of this, one objective alone is improved
+FRONT = -1  # what is improved if it is no objective alone
 MARGIN = 0.1  # distance of the reference point from the front, in ranges of the front; of one point in units of z
 
 
@@ -83,6 +85,7 @@ class SeveralObjectivesPolicy(ConstrainedGPEI):
     reference: Mapping[str, float] | None = attrs.field(default=None)
     objective: str | None = attrs.field(init=False, default=None, repr=False)
     _goals: OutputModels = attrs.field(init=False, repr=False)
+    _other_aim: int | None = attrs.field(default=None, init=False, repr=False)  # of a choice; None for the round's
 
     def __attrs_post_init__(self) -> None:
         directions = self.directions
@@ -150,15 +153,44 @@ class SeveralObjectivesPolicy(ConstrainedGPEI):
         if y == y:
             self._learn_value(candidate, y, noise_variance)
 
+    def choose(self, allowed: Mask | None = None) -> int | Floats:
+        chosen, usual = super().choose(allowed), self._aim
+        try:
+            for other in (FRONT, *range(len(self.directions))):
+                if not self._is_reached(chosen):
+                    break
+                if other != usual:
+                    self._other_aim = other
+                    chosen = super().choose(allowed)
+        finally:
+            self._other_aim = None
+        return chosen
+
+    @property
+    def _aim(self) -> int:
+        """Place of the objective that the next round improves alone; `FRONT` if it improves the front."""
+        if self._other_aim is not None:
+            return self._other_aim
+        alone = self.reference is None and self.round % ALONE == 0
+        return self.round // ALONE % len(self.directions) if alone else FRONT
+
+    def _is_reached(self, chosen: int | Floats) -> bool:
+        """Whether a choice is pending already, with little noise; or of one objective alone, measured so."""
+        number = int(self.domain.find(chosen[None])[0]) if isinstance(chosen, np.ndarray) else chosen
+        models = self._objective_models if self._aim == FRONT else [self._objective_models[self._aim]]
+        if number < 0 or max(model.noise for model in models) >= SMALL_NOISE:
+            return False
+        return number in self._pending.asked or (self._aim != FRONT and bool(models[0].queried[number]))
+
     def acquisition(self, allowed: Mask | None) -> Acquisition:
         return FeasibleImprovement(self._improvement(allowed), self._limited.limits)
 
     def _improvement(self, allowed: Mask | None) -> ObjectiveIndex | None:
-        front, turn = self._front_with_pending(), self.round // ALONE % len(self.directions)
+        front = self._front_with_pending()
         if front is None:
             return None
-        if self.reference is None and self.round % ALONE == 0:
-            return ImprovementOfOne(turn, ExpectedImprovement(float(front.largest[turn])))
+        if self._aim != FRONT:
+            return ImprovementOfOne(self._aim, ExpectedImprovement(float(front.largest[self._aim])))
         return self._improvement_of(front)
 
     @abstractmethod

@@ -218,6 +218,18 @@ def test_pending_points_count_with_their_means():
     assert added
 
 
+def test_no_point_of_a_batch_is_chosen_again():
+    """The front of the third batch is next to one corner, which was chosen five times."""
+    space = sb.Box([[0, 1]] * 4)
+    policy = sb.GPEHVI(space, objectives=["first", "second"], minimize=True, seed=2)
+    for _ in range(4):
+        batch = policy.ask(8)
+        assert len(np.unique(batch, axis=0)) == 8
+        spread = 1.0 + 9.0 * batch[:, 1:].mean(axis=1)
+        second = spread * (1.0 - np.sqrt(batch[:, 0] / spread))
+        policy.tell(batch, [{"first": a, "second": b} for a, b in zip(batch[:, 0], second, strict=True)])
+
+
 def test_a_batch_is_single_choices():
     policy, twin = make(space=BOX), make(space=BOX)
     play(policy, 12)
