@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import socket
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,9 +20,9 @@ from scalable_bandits.runs.resuming import in_context_of, known_space
 from scalable_bandits.runs.thinning import rounds_played
 from scalable_bandits.store import ObservationStore, StoredRun, StoreError
 from scalable_bandits.store.check import Part, check_run
-from scalable_bandits.store.locations import COMMITTED, METADATA, locate
+from scalable_bandits.store.locations import COMMITTED, METADATA, locate, without_scheme
 from scalable_bandits.studies.growth import runs_of
-from scalable_bandits.studies.stored import FILE, StudyResults, study_copies, study_record
+from scalable_bandits.studies.stored import FILE, StudyResults, run_folders, run_place, study_copies, study_record
 
 RESULT = "result.zarr"  # name of the dataset in a folder made by `scalable-bandits run`
 NOT_BEGUN = "not begun"  # state of a run whose process ended before there was one
@@ -58,7 +59,9 @@ class Status(NamedTuple):
 
 
 def runs_in(place: Any) -> Iterator[Any]:
-    """Find the runs in a folder and below, the folder included; a URL or a zarr store is one run.
+    """Find the runs in a folder and below, the folder included; at a URL those of a study, or one run.
+
+    A zarr store is one run.
 
     Parameters
     ----------
@@ -75,8 +78,19 @@ def runs_in(place: Any) -> Iterator[Any]:
     FileNotFoundError
         If there is neither a run nor a study.
     """
-    if not isinstance(place, str | Path) or "://" in str(place):
+    place = without_scheme(place)
+    if not isinstance(place, str | Path):
         yield place
+        return
+    if "://" in str(place):
+        record = study_record(place)
+        if record is None:
+            yield place
+            return
+        for numbers in runs_of(record):
+            run = run_place(place, run_folders(record), numbers)
+            if locate(run).occupied():
+                yield run
         return
     marks = {"zarr.json", "run.sqlite", "writer.lock"}
     inside = ((Path(folder), files) for folder, _, files in os.walk(place))
@@ -266,12 +280,12 @@ def check(place: Any) -> list[Check]:
     >>> all(found.whole for found in sb.check(folder))
     True
     """
-    found = []
+    found, place = [], without_scheme(place)
     if isinstance(place, str | Path):
         parts = list(check_study(place))
         found += [Check(str(place), parts)] if parts else []
-        if found and "://" in str(place):  # runs below a URL are not listed
-            return found
+        if "://" in str(place) and any(part.problem and not part.mended for part in parts):
+            return found  # only the study's record says which runs there are at a URL
     for run in runs_in(place):
         name = str(run) if isinstance(run, str | Path) else locate(run).name
         try:
@@ -317,6 +331,29 @@ def check_study(place: Any) -> Iterator[Part]:
         yield Part("the study's attributes and notes", "")
 
 
+def release(place: Any) -> list[str]:
+    """Remove the locks of writers on other machines, which are said to have ended; return messages on what was done.
+
+    Parameters
+    ----------
+    place
+        Store of a run, or folder or URL with several, such as a study.
+
+    Raises
+    ------
+    StoreLocked
+        If the operating system's lock shows that one of them still writes.
+    """
+    messages = []
+    for run in runs_in(place):
+        location = locate(run)
+        owner = location.writer()
+        if owner is not None and owner["host"] != socket.gethostname():
+            location.release(owner)
+            messages.append(f"store {location.name}: the lock of process {owner['pid']} on {owner['host']} was removed")
+    return messages
+
+
 def recover(place: Any) -> list[str]:
     """Replace damaged runs by new ones with everything that can be read; return messages on what was done.
 
@@ -330,7 +367,7 @@ def recover(place: Any) -> list[str]:
     StoreDamaged
         If not even the attributes of a run can be read.
     """
-    messages = []
+    messages, place = [], without_scheme(place)
     for run in runs_in(place):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)

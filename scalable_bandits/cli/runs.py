@@ -155,6 +155,9 @@ def resume_run(
     recover: Annotated[
         bool, option("", "Continue a damaged store with what can be read (a copy of it is kept).", "--recover")
     ] = False,
+    takeover: Annotated[
+        bool, option("", "Take over from writers on other machines, which have ended.", "--takeover")
+    ] = False,
     on: options.ON = None,
     parallel: Annotated[
         int | None, option("N", "Evaluations in flight at once. Default: as many as before.", min=1)
@@ -166,6 +169,7 @@ def resume_run(
     from scalable_bandits.runs.result import TuningResult
     from scalable_bandits.runs.resuming import resume
     from scalable_bandits.status import recover as recover_runs
+    from scalable_bandits.status import release
     from scalable_bandits.studies.stored import study_record
 
     own = classes or []
@@ -173,11 +177,10 @@ def resume_run(
     with refusals():
         record = study_record(path)
         _say_what_runs(path, command, on)
+    with refusals():
+        for text in [*(release(path) if takeover else []), *(recover_runs(path) if recover and record else [])]:
+            say("note", text, "yellow")
     if record is not None:
-        if recover:
-            with refusals():
-                for text in recover_runs(path):
-                    say("note", text, "yellow")
         _resume_study(path, record, function, own, on, out, json)
         return
     again = resume_command(path, function, own, command, on)

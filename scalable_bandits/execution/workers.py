@@ -27,7 +27,7 @@ from distributed import Client, Future, KilledWorker, WorkerPlugin, get_worker
 
 from scalable_bandits import randomness
 from scalable_bandits.execution.base import ClusterError, Event, Execution, NotOnWorker, drained, failed
-from scalable_bandits.execution.clusters import connection_lost
+from scalable_bandits.execution.clusters import check_versions, connection_lost
 from scalable_bandits.forked import ForkedChildrenEnd
 
 COUNT_SECONDS = 2.0  # time after which the threads of the workers are counted again
@@ -149,7 +149,7 @@ class ClusterExecution(Execution):
         self._name = f"scalable-bandits {name} {uuid.uuid4().hex}"
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._tasks: dict[str, Task] = {}
-        self._looked = -math.inf
+        self._looked, self._workers = -math.inf, set(client.nthreads())  # addresses of those whose versions are known
         self._count()
         workers = client.scheduler_info(n_workers=-1)["workers"].values()
         self.ends_calls = all(worker.get("nanny") for worker in workers)
@@ -178,12 +178,22 @@ class ClusterExecution(Execution):
         self._events.put(Event(**event[1]["event"], time=time.time()))
 
     def _count(self) -> None:
-        """Count the threads of the workers now and then: workers come late, and leave."""
+        """Count the threads of the workers now and then: workers come late, and leave.
+
+        Raises
+        ------
+        ClusterError
+            If one has come that cannot be used.
+        """
         now = time.monotonic()
         if now > self._looked + COUNT_SECONDS and self._client.status == "running":
             self._looked = now
             with suppress(OSError):  # if the connection is lost, so are the tasks, which raise an error
-                self.slots = max(sum(self._client.nthreads().values()), 1)
+                threads = self._client.nthreads()
+                self.slots = max(sum(threads.values()), 1)
+                if not self._workers.issuperset(threads):
+                    check_versions(self._client)
+                    self._workers.update(threads)
 
     def events(self, seconds: float | None = None) -> list[Event]:
         self._count()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from zarr.errors import BaseZarrError
 
@@ -18,7 +19,19 @@ class StoreError(RuntimeError):
 
 
 class StoreLocked(StoreError):
-    """Error: another process has the run open for writing."""
+    """Error: another process has the run open for writing.
+
+    Parameters
+    ----------
+    message
+        Message of the error.
+    owner
+        Record of that process, as far as it is known.
+    """
+
+    def __init__(self, message: str, owner: Mapping[str, Any] | None = None):
+        super().__init__(message)
+        self.owner = owner
 
 
 class StoreDamaged(StoreError):

@@ -14,10 +14,12 @@ import socket
 import sys
 import time
 import uuid
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
+from urllib.parse import unquote
 
 import zarr
 from zarr.abc.buffer import Buffer
@@ -92,10 +94,24 @@ def is_local(path: Path) -> bool:
     return kinds.get(mounted, "").startswith(_LOCAL)
 
 
+_call = ContextVar("call", default="")  # name of the call whose runs are written, such as that of a study
+
+
+@contextmanager
+def writing_for(call: str) -> Iterator[None]:
+    """Write the name of a call into the locks that are taken, so that its next try of a run knows those of the last."""
+    token = _call.set(call)
+    try:
+        yield
+    finally:
+        _call.reset(token)
+
+
 def this_process() -> dict[str, Any]:
     """Return the record of this process, which tells others who writes."""
     command = shlex.join([Path(sys.argv[0] or "python").name, *sys.argv[1:]])[:200]
-    return {"pid": os.getpid(), "host": socket.gethostname(), "command": command, "since": time.time()}
+    record = {"pid": os.getpid(), "host": socket.gethostname(), "command": command, "since": time.time()}
+    return record | ({"call": _call.get()} if _call.get() else {})
 
 
 def may_be_running(record: Mapping[str, Any]) -> bool:
@@ -160,6 +176,12 @@ class Location:
         if own is not None and self._owner() == own:
             sync(self.store.delete(OWNER))
 
+    def release(self, owner: Mapping[str, Any]) -> None:
+        """Remove the record of a writer that has ended; StoreLocked if another process has the lock meanwhile."""
+        if self._owner() != owner:
+            raise self._locked(self._owner())
+        sync(self.store.delete(OWNER))
+
     def writer(self) -> dict[str, Any] | None:
         """Return the lock owner's record; None if no process is writing as far as can be found out."""
         owner = self._owner()
@@ -186,9 +208,10 @@ class Location:
         if owner is not None:
             since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(owner["since"]))
             who = f"process {owner['pid']} on {owner['host']} ({owner['command']}), since {since}"
-            hint = "" if owner["host"] == socket.gethostname() else "; if it is gone, open with takeover=True"
+            if owner["host"] != socket.gethostname():
+                hint = "; if it is gone, open with takeover=True, or `scalable-bandits resume --takeover`"
         text = f"it is being written by {who}; only one process can write a run{hint}"
-        return StoreLocked(f"store {self.name}: {text}")
+        return StoreLocked(f"store {self.name}: {text}", owner)
 
     # ---- keys of the zarr store
 
@@ -315,6 +338,15 @@ class Folder(Location):
             raise
         self._lock, self._own = lock, mine
 
+    def release(self, owner: Mapping[str, Any]) -> None:
+        from filelock import FileLock, Timeout
+
+        try:
+            with FileLock(self.path / LOCK, blocking=False, is_singleton=False):
+                super().release(owner)
+        except Timeout:  # the operating system says that it still runs
+            raise self._locked(owner) from None
+
     def unlock(self) -> None:
         if self._lock is not None:
             lock, self._lock = self._lock, None
@@ -354,7 +386,8 @@ class Folder(Location):
 
     def free(self) -> int | None:
         there = next(folder for folder in (self.path, *self.path.parents) if folder.exists())
-        return shutil.disk_usage(there).free
+        usage = shutil.disk_usage(there)
+        return usage.free if usage.total else None  # some file systems do not say
 
     def size(self) -> int | None:
         total = 0
@@ -362,6 +395,16 @@ class Folder(Location):
             with suppress(FileNotFoundError):  # its writer has removed it meanwhile
                 total += (self.path / key).stat().st_size
         return total
+
+
+def without_scheme(place: Any) -> Any:
+    """Return the path of a file:// URL as a text; anything else as it is. ValueError if it is on another machine."""
+    if not (isinstance(place, str) and place.startswith("file://")):
+        return place
+    path = place.removeprefix("file://").removeprefix("localhost")
+    if not path.startswith("/"):
+        checks.refuse("store", place, "file:///..., with the whole path of a folder on this machine")
+    return unquote(path)
 
 
 def locate(place: Any) -> Location:
@@ -372,9 +415,9 @@ def locate(place: Any) -> Location:
         return Folder(place.root)
     if isinstance(place, Store):
         return Location(place, str(place))
+    place = without_scheme(place)
     if isinstance(place, str) and "://" in place:
-        scheme, _, rest = place.partition("://")
-        return Folder(Path(rest)) if scheme == "file" else Location(FsspecStore.from_url(place), place)
+        return Location(FsspecStore.from_url(place), place)
     if isinstance(place, str | os.PathLike):
         return Folder(Path(place))
     checks.refuse("store", place, "a path, a URL, or a zarr store")

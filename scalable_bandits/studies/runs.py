@@ -6,6 +6,7 @@ import math
 import socket
 import threading
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -28,6 +29,7 @@ from scalable_bandits.runs.simulate import simulate
 from scalable_bandits.runs.thinning import Keep
 from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.store import StoreError, StoreLocked
+from scalable_bandits.store.locations import locate, writing_for
 from scalable_bandits.studies.growth import Value
 from scalable_bandits.studies.stored import ELAPSED, ROUND, RUN, SERIES, TOTAL, RunSummary, StudyResults, marks
 
@@ -38,6 +40,7 @@ SOBOL_POINTS = 1024  # points of a box over which the regret of uniform play is 
 DRAWN = 2**17  # candidates over which it is averaged where there are too many for a table
 RETRIES = 1  # number of times that a failed run is played again
 LOCKED_SECONDS = 60.0  # time to wait for a run's lock: a worker considered lost may still be writing the run
+SHARED = "a folder that all workers reach by the same name, or a URL"
 WARM = 10  # rounds that are not counted: they make shards and load code
 COPIED = 200  # rounds of a copy, at most, that are played first so that all is compiled
 QUANTILES = {"round_seconds": 0.5, "round_seconds_90": 0.9, "round_seconds_99": 0.99}
@@ -113,6 +116,7 @@ class Player:
     ):  # fmt: skip
         self._build, self._series, self._timed, self._name = build, series, timed, name
         self._keep, self._ends = keep, tuple(ends)
+        self._call = uuid.uuid4().hex
 
     def problem(self, replicate: Replicate) -> Problem:
         """Return the problem of a replicate, which the next runs of the replicate use."""
@@ -125,8 +129,7 @@ class Player:
         """Play a policy in a replicate; record the run in a store if `place` names one."""
         if place is not None and "://" not in place and not Path(place).parent.is_dir():
             folder, machine = Path(place).parents[2], socket.gethostname()
-            allowed = "a folder that all workers reach by the same name, or a URL"
-            raise StoreError(f"store: worker {machine} has no folder {folder}; allowed: {allowed}")
+            raise StoreError(f"store: worker {machine} has no folder {folder}; allowed: {SHARED}")
         with blas_threads(), self._naming(replicate):
             warm_up = self._warm_up(replicate, label) if self._timed else {}
             meter = Meter(replicate.horizon) if self._timed else None
@@ -136,13 +139,14 @@ class Player:
                 if meter is not None:
                     meter.start(policy)
                 started = time.perf_counter()
-                with checks.naming(f"policy {label}"):
+                with checks.naming(f"policy {label}"), writing_for(self._call):
                     run = _retry_while_locked(
                         lambda: simulate(
                             policy, environment, replicate.horizon, store=place, keep=self._keep,
                             ends=[end for end in self._ends if end <= replicate.horizon],
                             progress=False if meter is None else meter.advance,
-                        )
+                        ),
+                        place, self._call,
                     )  # fmt: skip
                 seconds = time.perf_counter() - started
                 costs = {} if meter is None else {**warm_up, **meter.costs(policy)}
@@ -190,14 +194,21 @@ class Player:
 _cache = threading.local()  # the thread's last problem, without the policies that have been played
 
 
-def _retry_while_locked(play: Callable[[], Trajectory]) -> Trajectory:
+def _retry_while_locked(play: Callable[[], Trajectory], place: str | None, call: str) -> Trajectory:
+    """Play a run as soon as nobody writes it; after a while also if the lock is that of an earlier try of this call.
+
+    The cluster has given up the worker of that try. If it still runs, on a file system that does not know its lock, it
+    writes the same numbers.
+    """
     stop = time.monotonic() + LOCKED_SECONDS
     while True:
         try:
             return play()
-        except StoreLocked:
+        except StoreLocked as locked:
             if time.monotonic() > stop:
-                raise
+                if locked.owner is None or locked.owner.get("call") != call:
+                    raise
+                locate(place).release(locked.owner)
             time.sleep(0.5)
 
 
@@ -277,6 +288,9 @@ def play_all(
                     if event.key not in running or event.kind not in ("done", "failed"):
                         continue
                     task, failures = running.pop(event.key)
+                    if event.kind == "done" and not results.reaches(task.run, task.replicate.horizon):
+                        where = f"store: a worker has written {results.place_of(task.run)} where this process finds"
+                        event = event._replace(kind="failed", trace=f"{where} nothing; allowed: {SHARED}", final=True)
                     if event.kind == "done":
                         results.keep(task.run, event.value)
                         advance(1)

@@ -24,7 +24,7 @@ from scalable_bandits.store.checkpoints import load_arrays, save_arrays
 from scalable_bandits.store.errors import SpecificationDiffers, StoreDamaged, StoreError
 from scalable_bandits.store.layout import SCHEMA, WHOLE, check_schema, compare, count_document, group_document
 from scalable_bandits.store.ledger import is_signed, sign
-from scalable_bandits.store.locations import METADATA, Location, locate
+from scalable_bandits.store.locations import METADATA, Location, locate, without_scheme
 from scalable_bandits.store.observations import ObservationStore
 from scalable_bandits.studies import growth
 
@@ -80,6 +80,7 @@ class StudyResults:
     """
 
     def __init__(self, record: Mapping[str, Any], place: str | Path | None = None):
+        place = without_scheme(place)
         self.record, self.place = dict(record), place
         series = series_of(record) if place is None else {}
         self.arrays: dict[str, NDArray[Any]] = {name: self._empty(name, 4, fill) for name, fill in series.items()}
@@ -191,6 +192,13 @@ class StudyResults:
             return len(found) >= count
         except (StoreError, OSError):
             return False
+
+    def reaches(self, run: RUN, count: int) -> bool:
+        """Return whether `count` rounds of a run that was played are where this process finds them.
+
+        Folders are checked by the workers before they play.
+        """
+        return "://" not in str(self.place) or self.has_rounds(run, count)
 
     def keep(self, run: RUN, summary: RunSummary) -> None:
         """Record the results of a run that its own store does not have; its series may be shorter than others'."""

@@ -187,6 +187,20 @@ class TestValues:
             assert ClusterExecution(client, sum, "two").dashboard == client.dashboard_link
             pages[:] = own
 
+    def test_a_late_worker_of_another_version_is_refused(self, client, monkeypatch):
+        found = client.get_versions(packages=["scalable_bandits", "numpy"])
+        late = {"packages": {**found["client"]["packages"], "scalable_bandits": "0.0.1"}}
+        execution = ClusterExecution(client, sum, "late")
+        execution._looked = 0.0
+        execution._count()  # nothing has changed
+        threads = client.nthreads()
+        monkeypatch.setattr(client, "nthreads", lambda: {**threads, "tcp://late:1": 3})
+        monkeypatch.setattr(client, "get_versions", lambda packages: {**found, "workers": {"tcp://late:1": late}})
+        execution._looked = 0.0
+        with pytest.raises(ClusterError, match=r"tcp://late:1: scalable_bandits 0\.0\.1"):
+            execution.events(0.0)
+        execution.close()
+
     def test_an_asynchronous_client(self):
         class Other:
             asynchronous, status = True, "running"
