@@ -73,7 +73,7 @@ def test_a_run_of_a_worker_that_was_given_up_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(runs, "LOCKED_SECONDS", 0.0)
     for call in ("of another study", ""):
         left_by_another(run, call=call)
-        with pytest.raises(StoreLocked, match="another .*takeover"):
+        with pytest.raises(StoreLocked, match=r"another .*takeover"):
             player(replicate, "random", str(run))
     left_by_another(run, call=player._call)
     player(replicate, "random", str(run))
