@@ -195,7 +195,7 @@ _cache = threading.local()  # the thread's last problem, without the policies th
 
 
 def _retry_while_locked(play: Callable[[], Trajectory], place: str | None, call: str) -> Trajectory:
-    """Play a run as soon as no process writes it; after a while also if the lock is that of an earlier try of this call.
+    """Play a run as soon as no process writes it; after a while also if the lock is of an earlier try of this call.
 
     The cluster has given up the worker of that try. If it still runs, on a file system that does not know its lock, it
     writes the same numbers.

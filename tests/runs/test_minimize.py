@@ -732,6 +732,13 @@ class TestWarmStart:
             sb.minimize(loss, SPACE, 3, warm_start=(X, Y), store=tmp_path / "plain")
         assert described(place)[0] == before[0]
 
+    def test_of_the_table_of_a_result_whose_parameters_have_its_names(self) -> None:
+        space = {name: sb.Real(0, 1) for name in ("value", "y", "error")}
+        found = sb.minimize(lambda s: (s["value"] - 0.3) ** 2 + s["y"], space, 12)
+        again = sb.minimize(lambda s: s["y"], space, 1, warm_start=found.table())
+        np.testing.assert_array_equal(again.y[:12], found.y)
+        assert again.x[:12] == found.x
+
     def test_tables_are_of_named_parameters(self) -> None:
         with pytest.raises(ValueError, match=r"^warm_start: got .*the space has no names"):
             sb.minimize(bowl, grid(), 3, warm_start=RECORDS)

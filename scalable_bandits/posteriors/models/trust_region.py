@@ -488,9 +488,9 @@ def _even_axes(curvature: Floats, points: Floats) -> Floats:
     strengths, directions = np.linalg.eigh(curvature)
     strengths = np.abs(strengths)
     axes = np.sqrt(np.maximum(strengths, FLATTEST * strengths.max()))[:, None] * directions.T
-    if not (np.isfinite(axes).all() and axes.any()):
-        return np.eye(len(axes))
-    return np.asarray(axes * math.sqrt((points**2).sum() / ((points @ axes.T) ** 2).sum()))
+    with np.errstate(all="ignore"):
+        axes = axes * np.sqrt((points**2).sum() / ((points @ axes.T) ** 2).sum())
+    return axes if np.isfinite(axes).all() and axes.any() else np.eye(len(axes))
 
 
 def _kernel_of(logs: Floats) -> Kernel:
