@@ -664,7 +664,7 @@ def _rows(table: Any, space: Space, argument: str) -> tuple[list[Any], Any]:
     """Return the settings, or a pool's candidates, in a table's rows that have a value, and the values."""
     columns, names = _columns(table) or [], _named_columns(table, space, argument)
     others = [name for name in columns if name not in names]
-    known = beside(names, {name: None for name in VALUE_NAMES})  # as `TuningResult.table` names them beside parameters
+    known = beside(names, dict.fromkeys(VALUE_NAMES))  # as `TuningResult.table` names them beside parameters
     value = others if len(others) == 1 else [name for name in known if name in others]
     if not value:
         allowed = f"one column besides the parameters, or one named {' or '.join(map(repr, VALUE_NAMES))}"
