@@ -178,6 +178,14 @@ def _reading(path: Path) -> Iterator[None]:
         checks.refuse("rows", str(path), f"a {path.suffix} file that can be read ({one_line(error)})")
 
 
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _frames_of_csv(path: Path, label: str | None) -> Iterator[Any]:
     import pandas
 
@@ -188,6 +196,10 @@ def _frames_of_csv(path: Path, label: str | None) -> Iterator[Any]:
     if "" in head.iloc[0].tolist():
         allowed = "a name for each column: DataFrame.to_csv(index=False) writes no column of row numbers"
         checks.refuse("rows", f"{path}, with a column without a name", allowed)
+    names = head.iloc[0].tolist()
+    if names != [str(k) for k in range(len(names))] and all(map(_is_number, names)):
+        first = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+        checks.refuse("rows", f"{path}, whose first line is {first}", "a first line with the names of the columns")
     options: Any = {"chunksize": READ, "dtype": types, "na_filter": False, "low_memory": False}
     with _reading(path), pandas.read_csv(path, **options) as frames:
         yield from frames

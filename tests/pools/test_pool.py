@@ -280,6 +280,7 @@ class TestFiles:
         (None, "a\n" + "1\n" * 70_000 + '""\n', r"rows: got .no value in the column 'a' of candidate 70000, counted"),
         ("id", ",id,a\n0,x,1\n1,y,2\n", r"some\.csv, with a column without a name'; allowed: .*to_csv\(index=False\)"),
         ("id", "id,a,b\nx,y,1,2\nz,w,2,3\n", r"rows: got .*some\.csv'.*Expected 3 fields in line 2, saw 4"),
+        (None, "0.5,1\n2,3\n", r"some\.csv, whose first line is 0\.5, 1'; allowed: a first line with the names"),
         (None, "a,b\n0,1,2\n1,4,5\n", r"rows: got .*some\.csv'.*Expected 2 fields in line 2, saw 3"),
         ("id", "id,a\nx,1\ny,1,2\n", r"rows: got .*some\.csv'.*Expected 2 fields in line 3, saw 3"),
         ("id", "id,a\n", r"rows: got .*some\.csv'.*at least one candidate"),
