@@ -17,6 +17,7 @@ from scalable_bandits.store.errors import one_line
 
 NAMES = ("bits", "numbers", "labels")
 READ = 2**16  # candidates of a file that are read together
+MANY = 16  # smallest number of bytes a candidate that look like fingerprints
 LONGEST_LABEL = 4096  # bytes
 
 
@@ -95,6 +96,7 @@ def _checked(given: Any, packed: bool) -> Piece:
     """Return candidates as arrays of their final types."""
     if not isinstance(given, Mapping):
         given = {"bits" if packed else "numbers": given}
+        _warn_of_bits(given)
     if unknown := [name for name in given if name not in NAMES]:
         checks.refuse("rows", unknown[0], f"the names {', '.join(map(repr, NAMES))}")
     if "bits" not in given and "numbers" not in given:
@@ -108,6 +110,17 @@ def _checked(given: Any, packed: bool) -> Piece:
         lengths = {name: len(array) for name, array in arrays.items()}
         checks.refuse("rows", f"{lengths}", "as many rows and labels as candidates")
     return Piece(arrays)
+
+
+def _warn_of_bits(given: Mapping[str, Any]) -> None:
+    """Warn of fingerprints that are given as numbers: each would have a lengthscale, and none counts as a bit."""
+    array = np.asarray(given.get("numbers", ()))
+    if array.ndim == 2 and array.shape[1] >= MANY and array.dtype in (np.bool_, np.uint8):
+        how = "packed=True" if array.dtype == np.uint8 and array.max(initial=0) > 1 else "numpy.packbits(rows, axis=1)"
+        checks.warn(
+            f"rows: {array.shape[1]:,} numbers of type {array.dtype} a candidate; if they are fingerprints, give packed "
+            f"bits: {how}{'' if how == 'packed=True' else ', packed=True'}"
+        )
 
 
 def _bits(value: Any) -> NDArray[Any]:

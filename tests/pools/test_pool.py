@@ -507,3 +507,18 @@ class TestDamage:
         pool = sb.Pool.write(tmp_path / "pool.zarr", np.zeros((40, 4), dtype=np.uint8), packed=True, chunk=10)
         assert not pool.rows(0, 40).any()
         assert sb.GPEI(pool, sb.Tanimoto(), noise=0.1).ask(40).tolist() != []
+
+
+@pytest.mark.parametrize(
+    ("rows", "how"),
+    [
+        (np.full((3, 32), 7, dtype=np.uint8), "packed=True"),
+        (np.ones((3, 32), dtype=np.uint8), r"numpy\.packbits\(rows, axis=1\), packed=True"),
+        (np.ones((3, 32), dtype=np.bool_), r"numpy\.packbits\(rows, axis=1\), packed=True"),
+    ],
+)
+def test_fingerprints_that_are_given_as_numbers(rows, how, tmp_path):
+    with pytest.warns(UserWarning, match=f"32 numbers of type .* if they are fingerprints, give packed bits: {how}$"):
+        sb.Pool.write(tmp_path / "pool.zarr", rows, progress=False)
+    sb.Pool.write(tmp_path / "said.zarr", {"numbers": rows}, progress=False)  # without a warning
+    sb.Pool.write(tmp_path / "few.zarr", rows[:, :8], progress=False)
