@@ -116,11 +116,9 @@ def _warn_of_bits(given: Mapping[str, Any]) -> None:
     """Warn of fingerprints that are given as numbers: each would have a lengthscale, and none counts as a bit."""
     array = np.asarray(given.get("numbers", ()))
     if array.ndim == 2 and array.shape[1] >= MANY and array.dtype in (np.bool_, np.uint8):
-        how = "packed=True" if array.dtype == np.uint8 and array.max(initial=0) > 1 else "numpy.packbits(rows, axis=1)"
-        checks.warn(
-            f"rows: {array.shape[1]:,} numbers of type {array.dtype} a candidate; if they are fingerprints, give packed "
-            f"bits: {how}{'' if how == 'packed=True' else ', packed=True'}"
-        )
+        bits = "" if array.max(initial=0) > 1 else "numpy.packbits(rows, axis=1), "
+        found = f"{array.shape[1]:,} numbers of type {array.dtype} a candidate"
+        checks.warn(f"rows: {found}; if they are fingerprints, give packed bits: {bits}packed=True")
 
 
 def _bits(value: Any) -> NDArray[Any]:
