@@ -15,7 +15,7 @@ from scalable_bandits.policies.contradiction import left_out_errors
 from scalable_bandits.policies.first_points import FIRST
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.policies.several_objectives import SeveralObjectivesPolicy
-from scalable_bandits.posteriors.models.learned import LearnedModel
+from scalable_bandits.posteriors.models.learned import SMALL_NOISE, LearnedModel
 from scalable_bandits.posteriors.models.model import Model
 from scalable_bandits.runs.importance import Importance, importance_of
 from scalable_bandits.runs.readable import counted, listed, places_beside, point_text, shown, told_apart, with_error
@@ -147,7 +147,10 @@ def _noise(model: Model | None, values: Floats) -> str:
         return ""
     noise = math.sqrt(model.noise) * model.transform.scale
     share = "less than 1" if noise < 0.01 * spread else f"{100.0 * noise / spread:.0f}"
-    return f"Learned noise of a measurement: {shown(noise, 2)}, {share} % of the standard deviation of all values"
+    text = f"Learned noise of a measurement: {shown(noise, 2)}, {share} % of the standard deviation of all values"
+    if model.domain.space.scanned and model.noise < SMALL_NOISE and len(set(model.numbers)) == len(model.numbers):
+        text += "; it may be more, since no candidate was measured twice"
+    return text
 
 
 def _importance(policy: Policy) -> Importance | None:

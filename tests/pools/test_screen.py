@@ -116,6 +116,7 @@ def test_a_screening_is_shown(pool, tmp_path):
     """In words, and as a page."""
     found = sb.screen(value, pool, 30, batch=15, store=tmp_path / "run.zarr")
     assert f"x = {found.best.x}" in found.summary()
+    assert "it may be more, since no candidate was measured twice" in found.summary()
     page = command("report", tmp_path / "run.zarr", "--out", tmp_path / "page.html")
     assert page.exit_code == 0, page.output
     shown, failed = (tmp_path / "page.html").read_text(), [LABELS[int(each.x[0])] for each in found.failed]
