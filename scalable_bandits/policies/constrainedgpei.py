@@ -169,17 +169,21 @@ class ConstrainedGPEI(GPEI):
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         beside, self._beside = self._beside, None
         assert beside is not None
-        self._limited.observe(candidate, self.outputs.oriented(beside))  # (4)
+        oriented = self.outputs.oriented(beside)
+        self._learn_outputs(candidate, y, noise_variance, oriented)  # (4)
         if y == y:
-            super().learn(candidate, y, noise_variance)
             assert isinstance(self.model, ConstrainedModel)
             self.model.kept[-1] = bool(self.outputs.kept(beside))
-        else:
-            self._miss(candidate)
+        self._limited.observe(candidate, oriented)
 
-    def _miss(self, candidate: int) -> None:
-        """Learn that an objective was not measured at a candidate, which is no success."""
-        self._limited.fail(candidate, np.flatnonzero(self.model.queried))
+    def _learn_outputs(self, candidate: int, y: float, noise_variance: float, others: Floats) -> None:
+        """Condition on a value of the objective and of the other outputs (J,); to lack one of them is no success."""
+        if y == y and not np.isnan(others).any():
+            super().learn(candidate, y, noise_variance)
+            return
+        self._limited.fail(candidate, np.flatnonzero(self._known_points))
+        if y == y:
+            self._learn_value(candidate, y, noise_variance)
 
     def recommend(self) -> Best:
         """Return the best measured point that is feasible with probability at least 1 - delta (5).

@@ -144,14 +144,9 @@ class SeveralObjectivesPolicy(ConstrainedGPEI):
         beside, self._beside = self._beside, None
         assert beside is not None
         oriented, further = self.outputs.oriented(beside), len(self._goals.models)
+        self._learn_outputs(candidate, y, noise_variance, oriented)
         self._goals.observe(candidate, oriented[:further])
         self._limited.observe(candidate, oriented[further:])
-        if y == y and np.isfinite(oriented[:further]).all():
-            GPEI.learn(self, candidate, y, noise_variance)
-            return
-        self._miss(candidate)
-        if y == y:
-            self._learn_value(candidate, y, noise_variance)
 
     def choose(self, allowed: Mask | None = None) -> int | Floats:
         chosen, usual = super().choose(allowed), self._aim

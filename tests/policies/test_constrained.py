@@ -340,6 +340,21 @@ def test_where_the_objective_cannot_be_measured_is_learned():
     assert policy.best().x == pytest.approx([0.4, 0.5], abs=0.02)
 
 
+def test_where_a_limited_output_cannot_be_measured_is_learned():
+    """A sensor without a reading beyond its range: the hottest setting was measured again and again."""
+    space = sb.SearchSpace({"power": sb.Real(0, 100), "speed": sb.Real(1, 100, log=True)})
+    policy, seen, readings = sb.ConstrainedGPEI(space, constraints={"heat": sb.AtMost(80)}, seed=2), [], 0
+    for _ in range(30):
+        x = policy.ask()
+        heat = 20 + 1.6 * x["power"] - 8 * math.log10(x["speed"])
+        readings += heat < 100
+        seen.append(tuple(x.values()))
+        policy.tell(x, {"gain": x["power"], "heat": heat if heat < 100 else None})
+    assert len(set(seen)) == 30
+    assert readings >= 8
+    assert policy.best().x["power"] > 47  # of 47.5
+
+
 def test_several_at_once_in_any_order():
     (policy, xs), twin = played(12), make()
     twin.tell(xs, [measured(x) for x in xs])
