@@ -176,6 +176,8 @@ class Environment(Specification):
         ValueError
             If the space is a box, or has more than ten million candidates.
         """
+        if self.changing:
+            return checks.frozen(self.values_at(tabulated(self.space).points(), checks.integer("t", t, 1)))
         if self._table is None:
             self._table = checks.frozen(self.values_at(tabulated(self.space).points()))
         return self._table

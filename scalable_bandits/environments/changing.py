@@ -343,6 +343,12 @@ class MovingSearchSpace(Environment):
     def table(self, t: int = 1) -> Floats:
         return self.environment.table_at(t)
 
+    def noise_at(self, t: int) -> float:
+        return self.environment.noise_at(t)
+
+    def noise_of(self, first: int, count: int) -> Floats:
+        return self.environment.noise_of(first, count)
+
     def measured(self, point: Floats, value: float, t: int) -> float:
         return self.environment.measured(point, value, t)
 

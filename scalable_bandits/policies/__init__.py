@@ -10,7 +10,6 @@ from scalable_bandits.policies.ckb import CKB as CKB
 from scalable_bandits.policies.config import CONFIG as CONFIG
 from scalable_bandits.policies.config import Infeasible as Infeasible
 from scalable_bandits.policies.constrainedgpei import ConstrainedGPEI as ConstrainedGPEI
-from scalable_bandits.policies.constrainedgpei import Margin as Margin
 from scalable_bandits.policies.duets import DUETS as DUETS
 from scalable_bandits.policies.etgpucb import ETGPUCB as ETGPUCB
 from scalable_bandits.policies.fully_bayesian import FullyBayesianGPUCB as FullyBayesianGPUCB
@@ -30,6 +29,7 @@ from scalable_bandits.policies.one_moment import MeanOnly as MeanOnly
 from scalable_bandits.policies.one_moment import VarianceOnly as VarianceOnly
 from scalable_bandits.policies.outputs import AtLeast as AtLeast
 from scalable_bandits.policies.outputs import AtMost as AtMost
+from scalable_bandits.policies.outputs import Margin as Margin
 from scalable_bandits.policies.partitioneducb import PartitionedUCB as PartitionedUCB
 from scalable_bandits.policies.path_improvement import PIMS as PIMS
 from scalable_bandits.policies.path_improvement import PSEI as PSEI

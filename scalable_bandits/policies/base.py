@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies.measurements import Measuring
-from scalable_bandits.policies.outputs import Outputs, Told
+from scalable_bandits.policies.outputs import Margin, Outputs, Told
 from scalable_bandits.policies.pending import AllFailed, PendingPoints, PointNotPending
 from scalable_bandits.posteriors.placement import Executor, executor
 from scalable_bandits.posteriors.rounds import Columns
@@ -499,6 +499,38 @@ class Policy(Specification, Stateful, AbstractContextManager[Any]):
     def outputs(self) -> Outputs | None:
         """Outputs of the function, of a policy that is told several; None where values are plain numbers."""
         return None
+
+    def margins(self, x: Any) -> list[Margin]:
+        """Return what is believed of each constraint at a point; empty without constraints.
+
+        Parameters
+        ----------
+        x
+            Point (d,).
+
+        Returns
+        -------
+        list of Margin
+            Mean, standard deviation and probability of each output. Where its values are exact and it was measured at
+            x, its value is the mean, and the probability is 0 or 1. Of one that was never measured, mean and standard
+            deviation are NaN, and the probability is 1/2.
+
+        Raises
+        ------
+        ValueError
+            If x is not one point of the space.
+        """
+        if self.outputs is None:
+            return []
+        points, _ = self._described_points(x)
+        if len(points) != 1:
+            checks.refuse("x", x, "one point")
+        with self._lock:
+            return self._margins_at(points)
+
+    def _margins_at(self, points: Floats) -> list[Margin]:
+        """Return what is believed of each constraint at one point (1, d), in the order of the limits."""
+        return []
 
     def _tell(
         self, asked: bool | Mask | None, x: ArrayLike, y: ArrayLike, noise: ArrayLike | None,

@@ -12,6 +12,7 @@ and so has this: the prior mean of an output with a limit is its limit.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -27,7 +28,7 @@ from scalable_bandits.kernels.structured import with_categories
 from scalable_bandits.policies.base import Best
 from scalable_bandits.policies.confidence import GAIN, Confidence, Gain, width_name
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
-from scalable_bandits.policies.outputs import Limit, Outputs, check_limits
+from scalable_bandits.policies.outputs import Limit, Margin, Outputs, check_limits
 from scalable_bandits.posteriors import check_engine, find_engine
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.models.limited import OutputModels
@@ -237,6 +238,19 @@ class BoundedOutputsPolicy(GaussianProcessPolicy):
             low, high = model.bounds(self.space.encode(points), float(self.widths[place]))
         low, high = (low, high) if model.prior.direction > 0 else (0.0 - high, 0.0 - low)
         return (float(low[0]), float(high[0])) if single else (low, high)
+
+    def _margins_at(self, points: Floats) -> list[Margin]:
+        number, coordinates, found = int(self.domain.find(points)[0]), self.space.encode(points), list[Margin]()
+        for (name, limit), model in zip(self.constraints.items(), self._others.models, strict=True):
+            if not model.queried.any():
+                found.append(Margin(name, limit, math.nan, math.nan, 0.5, False))
+                continue
+            (mean,), (variance,) = model.predict(coordinates)
+            room, std = float(mean) - limit.SIGN * limit.limit, math.sqrt(variance)
+            chance = 0.5 * math.erfc(-room / (std * math.sqrt(2.0))) if std > 0.0 else float(room >= 0.0)
+            measured = number >= 0 and bool(model.queried[number])
+            found.append(Margin(name, limit, limit.SIGN * float(mean), std, chance, measured))
+        return found
 
     def recommend(self) -> Best:
         """Return the best point where the objective was measured, of those that keep all limits or miss least."""

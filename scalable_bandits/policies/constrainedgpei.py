@@ -28,7 +28,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.acquisition import ExpectedImprovement, ObjectiveIndex
 from scalable_bandits.policies.base import Best
 from scalable_bandits.policies.gpei import GPEI
-from scalable_bandits.policies.outputs import Limit, Outputs, check_limits
+from scalable_bandits.policies.outputs import Limit, Margin, Outputs, check_limits
 from scalable_bandits.posteriors.models.learned import NEGLIGIBLE, LearnedModel
 from scalable_bandits.posteriors.models.limited import ConstrainedModel, LimitedOutputs
 from scalable_bandits.posteriors.models.model import Model, Query
@@ -36,21 +36,6 @@ from scalable_bandits.posteriors.pending import Draws
 from scalable_bandits.spaces import Indices, Mask
 
 LIKELY = 0.5  # probability of being feasible from which a measured point may be the incumbent
-
-
-class Margin(NamedTuple):
-    """What a policy believes of one constraint at a point."""
-
-    output: str
-    limit: Limit
-    mean: float  # posterior mean of the output, in its units
-    std: float  # posterior standard deviation, in its units
-    probability: float  # that the output keeps its limit
-
-    @property
-    def missed_by(self) -> float:
-        """By how much the mean misses the limit, in units of the output; 0 where it keeps it; NaN if not measured."""
-        return float(np.maximum(self.limit.SIGN * (self.limit.limit - self.mean), 0.0))
 
 
 class MeasuredPoints(NamedTuple):
@@ -254,36 +239,15 @@ class ConstrainedGPEI(GPEI):
             found = self._limited.chances(self.space.encode(points)).prod(axis=0)
         return float(found[0]) if single else found
 
-    def margins(self, x: Any) -> list[Margin]:
-        """Return what is believed of each constraint at a point.
-
-        Parameters
-        ----------
-        x
-            Point (d,).
-
-        Returns
-        -------
-        list of Margin
-            Mean, standard deviation and probability of each output. Where its values are exact and it was measured at
-            x, its value is the mean, and the probability is 0 or 1. Of one that was never measured, mean and standard
-            deviation are NaN, and the probability is 1/2.
-
-        Raises
-        ------
-        ValueError
-            If x is not one point of the space.
-        """
-        points, _ = self._described_points(x)
-        if len(points) != 1:
-            checks.refuse("x", x, "one point")
-        with self._lock:
-            numbers, points = self.domain.find(points), self.space.encode(points)
-            chances, _ = self._limited.measured(numbers, points)
-            found = self._limited.at(int(numbers[0]), points)
+    def _margins_at(self, points: Floats) -> list[Margin]:
+        numbers, points = self.domain.find(points), self.space.encode(points)
+        chances, _ = self._limited.measured(numbers, points)
+        found = self._limited.at(int(numbers[0]), points)
         return [
-            Margin(name, limit, limit.SIGN * mean, std, float(chance[0]))
-            for (name, limit), (mean, std), chance in zip(self.constraints.items(), found, chances, strict=True)
+            Margin(name, limit, limit.SIGN * mean, std, float(chance[0]), int(numbers[0]) in model.numbers)
+            for (name, limit), model, (mean, std), chance in zip(
+                self.constraints.items(), self._limited.models, found, chances, strict=True
+            )
         ]
 
     # ---- state

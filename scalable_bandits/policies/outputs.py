@@ -111,6 +111,22 @@ class AtLeast(Limit):
     WORDS = "at least"
 
 
+class Margin(NamedTuple):
+    """What a policy believes of one constraint at a point."""
+
+    output: str
+    limit: Limit
+    mean: float  # posterior mean of the output, in its units
+    std: float  # posterior standard deviation, in its units
+    probability: float  # that the output keeps its limit
+    measured: bool = True  # whether the output was measured there
+
+    @property
+    def missed_by(self) -> float:
+        """By how much the mean misses the limit, in units of the output; 0 where it keeps it; NaN if not measured."""
+        return float(np.maximum(self.limit.SIGN * (self.limit.limit - self.mean), 0.0))
+
+
 Told = Mapping[str, float | None] | Sequence[Mapping[str, float | None]]  # values by output, of one point or of several
 DIRECTIONS = {"minimize": Minimized(), "maximize": Maximized()}
 ALLOWED = 'a dict of limits by output, such as {"latency": sb.AtMost(50), "accuracy": sb.AtLeast(0.9)}'

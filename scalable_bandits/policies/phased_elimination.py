@@ -28,6 +28,7 @@ from typing import ClassVar
 
 import attrs
 import numpy as np
+from numpy.typing import ArrayLike
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
@@ -264,6 +265,13 @@ class PhasedElimination(BatchedElimination):
         return mean, variance
 
     # ---- the points of the batch
+
+    def abandon(self, x: ArrayLike | None = None) -> None:
+        with self._lock:
+            super().abandon(x)
+            self._points.stale = True  # there may be as many as before: the last one enters at the next call
+            with self._points_so_far():
+                pass
 
     def observe(self, candidate: int, y: float, noise_variance: float | None = None) -> None:
         with self._points_so_far():

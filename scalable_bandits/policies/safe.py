@@ -114,7 +114,8 @@ class SafePolicy(BoundedOutputsPolicy):
         If the width is not proven for the policy's parameters.
     UnsafeStart
         Once, from `ask`, if at every start the confidence interval of a limited output is on the wrong side of its
-        limit.
+        limit; and once, from `ask` or `best`, if it is so at a candidate that was certified, which is then left out for
+        as long as others remain.
     """
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (
@@ -138,7 +139,8 @@ class SafePolicy(BoundedOutputsPolicy):
     _starts: Indices = attrs.field(init=False, repr=False)
     _limits: Floats = attrs.field(init=False, repr=False)  # (1 + J, 1) oriented, first h, or -inf without a threshold
     _limited: list[int] = attrs.field(init=False, repr=False)  # outputs that have one, 0 for the objective
-    _warned: bool = attrs.field(init=False, default=False, repr=False)  # by `UnsafeStart`
+    _warned: bool = attrs.field(init=False, default=False, repr=False)  # by `UnsafeStart`, of the start
+    _refuted: bool = attrs.field(init=False, default=False, repr=False)  # whether it has warned of other candidates
 
     def __attrs_post_init__(self) -> None:
         if self.constraints and self.lipschitz is not None:
@@ -260,7 +262,21 @@ class SafePolicy(BoundedOutputsPolicy):
             checks.refuse("available", "no candidate known to be safe", "a set that has one, of the policy's `safe`")
         if not self._warned:
             self._warn_of_start()
-        return among
+        return self._without_refuted(among)
+
+    def _without_refuted(self, safe: Mask) -> Mask:
+        """Leave out of some safe candidates (n,) those whose intervals say by now that they are not, if others remain.
+
+        Where the assumptions hold there are none, with probability 1 - delta.
+        """
+        if not self._certifies_by_width:
+            return safe
+        refuted = safe & (self._ends(()).upper < self._limits).any(axis=0)
+        if np.delete(refuted, self._starts).any() and not (self._refuted or self._warned):
+            self._refuted = True
+            text = "the confidence intervals of candidates that were certified are beyond a limit: they are not safe"
+            checks.warn(f"{type(self).__name__}: {text}; kernel, noise, rkhs_norm or width are wrong", UnsafeStart)
+        return safe & ~refuted if (safe & ~refuted).any() else safe
 
     def _warn_of_start(self) -> None:
         moments = zip(self.widths, (model.engine.at(self._starts) for model in self._models), strict=True)
@@ -318,7 +334,7 @@ class SafePolicy(BoundedOutputsPolicy):
 
     def _best_safe(self, safe: Mask) -> Best:
         """Return the best one of some safe candidates (n,): of those that are measured, if there are any."""
-        measured = self.model.queried & safe
+        measured = self.model.queried & (safe := self._without_refuted(safe))
         query = Query(self._salt, (self.seed, self.round), measured if measured.any() else safe)
         found, _ = self.model.argmax(MEAN, query)
         (mean,), (variance,) = self.model.engine.at(np.array([found]))

@@ -170,16 +170,18 @@ class Evaluations(AbstractContextManager["Evaluations", None]):
     # ---- for the policy, which calls these before it changes
 
     def asked(self, pending: Sequence[int]) -> None:
-        left = Counter(pending)
+        held = Counter(ticket.candidate for ticket in self.open.values())
+        given_up = held - Counter(pending)
         abandoned: list[Ticket] = []
         fresh: list[Ticket] = []
-        for ticket in self.open.values():
-            left[ticket.candidate] -= 1
-            if left[ticket.candidate] < 0:
+        for ticket in self.open.values():  # of a candidate that is pending twice the first is given up, as in `pending`
+            if given_up[ticket.candidate] > 0:
+                given_up[ticket.candidate] -= 1
                 abandoned.append(ticket.become("abandoned"))
-        for candidate in pending:
-            if left[candidate] > 0:
-                left[candidate] -= 1
+        for candidate in pending:  # and the last is new
+            if held[candidate] > 0:
+                held[candidate] -= 1
+            else:
                 fresh.append(self._new(len(fresh), candidate, self.policy.domain.points([candidate])[0]))
         if abandoned or fresh:
             self._save([*abandoned, *fresh])

@@ -61,8 +61,8 @@ class Play:
         if environment.changing and not policy.domain.by_visit:
             return lambda candidate, t: float(environment.table_at(t)[candidate])
 
-        def evaluate(candidate: int, t: int = 0) -> float:  # the points of a whole box grow in number
-            return float(environment.values_at(policy.domain.points([candidate]))[0])
+        def evaluate(candidate: int, t: int = 1) -> float:  # the points of a whole box grow in number
+            return float(environment.values_at(policy.domain.points([candidate]), t if environment.changing else 1)[0])
 
         if policy.domain.by_visit or space.size > TABLE_LIMIT or not environment.tabulated:
             return evaluate

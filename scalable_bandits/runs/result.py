@@ -15,7 +15,7 @@ import numpy as np
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats, showable
 from scalable_bandits.formulas.hypervolume import hypervolume
-from scalable_bandits.policies import Best, ConstrainedGPEI, FrontPoint, Margin, Policy
+from scalable_bandits.policies import Best, FrontPoint, Margin, Policy
 from scalable_bandits.policies.measurements import LARGEST
 from scalable_bandits.policies.outputs import DIRECTIONS, Limit, Outputs
 from scalable_bandits.policies.several_objectives import SeveralObjectivesPolicy
@@ -210,9 +210,7 @@ class TuningResult:
     @property
     def constraints(self) -> list[Margin]:
         """What is believed of each constraint at the recommended point; empty without constraints."""
-        if not isinstance(self.policy, ConstrainedGPEI) or self.recommended.x is None:
-            return []
-        return self.policy.margins(self.recommended.x)
+        return [] if self.recommended.x is None else self.policy.margins(self.recommended.x)
 
     @property
     def front(self) -> list[FrontPoint]:
@@ -493,8 +491,7 @@ def _cells(found: TuningResult, x: Any, value: float, std: float) -> list[str]:
     repeats = f" (mean of {len(at)})" if len(at) > 1 else ""
     places = places_beside(found.y, std)
     told = shown(float(at.mean()), places=places) + repeats if len(at) else "not measured"
-    limited = found.policy.margins(x) if isinstance(found.policy, ConstrainedGPEI) else []
-    margins = (_margin_text(margin) for margin in limited)
+    margins = (_margin_text(margin) for margin in found.policy.margins(x))
     return [*_setting_cells(space, x), with_error(value, std, places), told, *margins]
 
 
@@ -502,6 +499,8 @@ def _margin_text(margin: Margin) -> str:
     """Return what is believed of a constraint at a point, with by how much its limit is missed."""
     if math.isnan(margin.mean):
         return "not measured"
+    if not margin.measured:
+        return f"not measured, expected {with_error(margin.mean, margin.std)}"
     missed = f", missed by {shown(margin.missed_by, 2)}" if margin.missed_by else ""
     return f"{with_error(margin.mean, margin.std)}{missed}"
 

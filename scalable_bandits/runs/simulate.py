@@ -100,6 +100,10 @@ def _check(policy: Policy, environment: Environment, available: Available | None
     checks.kind("environment", environment, Environment, "an environment")
     if environment.space != policy.space:
         checks.refuse("environment", f"space {environment.space}", f"the policy's space {policy.space}")
+    known = environment.space.finite is not None or type(environment).optimum is not Environment.optimum
+    if environment.changing and not known:
+        allowed = "a finite space, as Grid(bounds, 30), or an environment with an `optimum` of its own"
+        checks.refuse("environment", f"one that changes, on {environment.space}", allowed)
     if policy.pending:
         checks.refuse("policy", f"pending points {policy.pending}", "none pending: tell or abandon them first")
     if available is not None and not callable(available):

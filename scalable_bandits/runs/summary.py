@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import bdtr
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.policies import Best, ConstrainedGPEI, Policy, RandomSearch
+from scalable_bandits.policies import Best, Policy, RandomSearch
 from scalable_bandits.policies.contradiction import left_out_errors
 from scalable_bandits.policies.first_points import FIRST
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
@@ -62,7 +62,7 @@ def lines_of(
     if isinstance(policy, SeveralObjectivesPolicy):
         return [line for line in (recommended, *_front(policy, best, context)) if line]
     lines = [recommended, _expected(policy, best) if known else ""]
-    lines += [_constraints(policy, best) if isinstance(policy, ConstrainedGPEI) else ""]
+    lines += [_constraints(policy, best)]
     if measured is not None:
         text = shown(measured.y, places=places_beside(values, best.std if known else math.nan))
         lines += [_measured(policy, best, measured, f"{text} in evaluation {number:,} of {len(values):,}", known)]
@@ -99,9 +99,10 @@ def _front(policy: SeveralObjectivesPolicy, best: Best, context: Mapping[Any, An
     return [its, f"Front: {count}, {listed(ranges, MOST_NAMES)}", limits]
 
 
-def _constraints(policy: ConstrainedGPEI, best: Best) -> str:
-    """Say whether the recommended setting keeps the constraints, and by how much it misses those that it does not."""
-    margins = policy.margins(best.x)
+def _constraints(policy: Policy, best: Best) -> str:
+    """Say whether the recommended setting keeps the constraints, if there are any, and by how much it misses them."""
+    if not (margins := policy.margins(best.x)):
+        return ""
     failed = [each for each in margins if each.probability < 1.0 - policy.delta]
     if not failed:
         kept = [f"{each.output} {shown(each.mean)} ({each.limit})" for each in margins]
@@ -110,6 +111,8 @@ def _constraints(policy: ConstrainedGPEI, best: Best) -> str:
     for each in failed:
         if math.isnan(each.mean):
             how = "was not measured"
+        elif not each.measured:
+            how = f"was not measured, and is expected to be {with_error(each.mean, each.std)}"
         else:
             how = f"is missed by {shown(each.missed_by, 2)}" if each.missed_by else "is in doubt"
         texts.append(f"{each.output} ({each.limit}) {how}")

@@ -262,3 +262,49 @@ def test_a_context_that_nothing_has_is_refused(space, context, message):
     with pytest.raises(ValueError, match=message):
         policy.ask(context=context)
     assert policy.pending == []
+
+
+class Moving(sb.Environment):
+    """Changing values of one's own, by `evaluate_at` alone."""
+
+    changing = True
+
+    def evaluate(self, points):
+        return self.evaluate_at(points, 1)
+
+    def evaluate_at(self, points, t):
+        return -((points[:, 0] - (0.2 if t <= 20 else 0.8)) ** 2)
+
+
+def test_an_environment_of_ones_own_that_changes():
+    """Its values were those of round 1 in all rounds."""
+    environment = Moving(sb.Grid([[0, 1]], 11), sb.GaussianNoise(0.01))
+    run = sb.simulate(sb.RandomSearch(environment.space), environment, 40)
+    points = environment.space.points(run.candidate)
+    expected = [float(environment.mean(x, t)) for t, x in enumerate(points, 1)]
+    np.testing.assert_allclose(run.value, expected, atol=1e-15)
+    np.testing.assert_allclose(run.regret, -np.array(expected), atol=1e-12)
+    assert [environment.optimum(t) for t in (1, 21)] == pytest.approx([0.0, 0.0], abs=1e-30)
+    assert environment.table(21).argmax() == 8
+    with pytest.raises(ValueError, match=r"environment: got 'one that changes, on Box.*allowed: a finite space"):
+        sb.simulate(sb.RandomSearch(box := sb.Box([[0, 1]])), Moving(box, sb.GaussianNoise(0.01)), 3)
+
+
+class Bursts(sb.Environment):
+    """Noise of one's own: large in every tenth round."""
+
+    def evaluate(self, points):
+        return points[:, 0]
+
+    def noise_at(self, t):
+        return 0.0 if t % 10 else 5.0
+
+
+@pytest.mark.parametrize("wrapped", [lambda e: sb.ContextualEnvironment(e, [1], contexts=[0.0, 1.0]),
+                                     lambda e: sb.MovingSearchSpace(e, np.ones((1, 10), bool))])  # fmt: skip
+def test_noise_of_a_wrapped_environment(wrapped):
+    environment = Bursts(sb.Grid([[0, 1], [0, 1]], (5, 2)), sb.GaussianNoise(0.0))
+    whole = wrapped(environment)
+    run = sb.simulate(sb.RandomSearch(environment.space), whole, 20)
+    np.testing.assert_allclose(run.y - run.value, [environment.noise_at(t) for t in range(1, 21)], atol=1e-12)
+    np.testing.assert_array_equal(whole.noise_of(5, 7), environment.noise_of(5, 7))

@@ -410,3 +410,16 @@ def test_a_third_of_the_values_comes_a_tenth_of_the_horizon_later():
 def test_refusals(options, message):
     with pytest.raises(ValueError, match=message):
         sb.PhasedElimination(sb.Arms(2), sb.Covariance(np.eye(2)), **options)
+
+
+def test_a_point_that_is_given_up_is_replaced_by_the_last_one():
+    """There are as many pending points as before, of which the engine had not seen the last."""
+    grid = sb.Grid([[0, 1]], 20)
+    policy = sb.PhasedElimination(grid, sb.RBF(0.2), noise=0.3, regularization=0.09, horizon=300)
+    x = policy.ask(3)
+    policy.abandon(x[0])
+    gram = sb.RBF(0.2).block(x[1:]) / 0.09
+    gain = 0.5 * np.linalg.slogdet(np.eye(2) + gram)[1]
+    assert policy.information_gain == pytest.approx(gain, abs=1e-12)
+    policy.tell(x[1:], [0.1, 0.2])
+    assert policy.information_gain == pytest.approx(gain, abs=1e-12)

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 import re
 
 import numpy as np
@@ -213,6 +214,50 @@ def test_warns_of_starts_that_the_models_contradict():
     text = r"all safe starts are below the threshold 0 or outside the limit of heat \(at most 80\): they are not safe"
     with pytest.warns(sb.UnsafeStart, match=text):
         policy.ask()
+
+
+@pytest.mark.parametrize("kind", [sb.SafeOpt, sb.StageOpt])
+@pytest.mark.filterwarnings("ignore::scalable_bandits.UnprovenWidth")
+def test_candidates_that_are_refuted_are_left_out(kind):
+    """Certified by a width that is not proven; 36 of 40 evaluations were beyond the limit, and one was recommended."""
+    more = {} if kind is sb.SafeOpt else {"stage": 20}
+    policy = kind(
+        sb.Grid([[0, 1]], 31), sb.RBF(0.3), constraints={"heat": sb.AtMost(80)}, kernels={"heat": 1600 * sb.RBF(0.3)},
+        rkhs_norms={"heat": 1.0}, noises={"heat": 0.5}, safe_start=[0.5], noise=0.05, regularization=0.05**2, width=2.0,
+        **more,
+    )  # fmt: skip
+
+    def rig(x):  # which jumps: no function of such a kernel does
+        return {"gain": x[0], "heat": 40.0 if x[0] < 0.69 else 95.0}
+
+    with pytest.warns(sb.UnsafeStart, match="candidates that were certified are beyond a limit: they are not safe"):
+        found = sb.maximize(rig, policy, 40, progress=False)
+    assert (found.outputs["heat"] > 80).sum() <= 15
+    assert policy.bounds_of("heat", found.best.x)[1] < 80
+    (margin,) = found.constraints
+    assert (margin.output, margin.measured) == ("heat", True)
+    low, high = policy.bounds_of("heat", found.best.x)
+    assert margin.mean == pytest.approx((low + high) / 2)
+    assert margin.std == pytest.approx((high - low) / 4, rel=1e-6)
+    assert margin.probability > 0.999
+    assert f"It keeps all constraints: heat {margin.mean:.4g} (at most 80)" in found.summary()
+    assert "heat (at most 80)" in str(found)
+
+
+def test_a_start_that_is_refuted_is_left_out():
+    policy = sb.SafeOpt(LINE, sb.RBF(0.1), threshold=0.0, constraints=HEAT, safe_start=[[0.2], [1.8]], **SHARED, **OWN)
+    policy.tell([[0.2]] * 9, [{"yield": 1.0, "heat": 130.0}] * 9)
+    assert not any((policy.ask() == [0.2]).all() for _ in range(3))
+
+
+def test_margins_where_nothing_was_measured():
+    policy = sb.SafeOpt(LINE, sb.RBF(0.1), threshold=0.0, constraints=HEAT, safe_start=[0.2], **SHARED, **OWN)
+    (margin,) = policy.margins([0.2])
+    assert (math.isnan(margin.mean), margin.probability, margin.measured) == (True, 0.5, False)
+    policy.tell([0.2], {"yield": 1.0, "heat": 60.0})
+    assert policy.margins([0.2])[0].measured
+    assert not policy.margins([1.8])[0].measured
+    assert sb.RandomSearch(LINE).margins([0.2]) == []
 
 
 def test_a_constant_width_is_that_of_all_outputs():

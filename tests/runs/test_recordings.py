@@ -425,3 +425,25 @@ def test_a_recording_says_of_each_point_whether_it_was_asked_for(tmp_path, count
     calls = ObservationStore.open(tmp_path / "recording").read(names=["call"])["call"]
     assert (calls > 0).tolist() == [True, *[False] * (count - 2), True]
     assert len(set(np.abs(calls).tolist())) == 1
+
+
+@pytest.mark.parametrize("given_up", [True, False])
+def test_the_order_of_what_is_pending_twice(given_up, tmp_path):
+    """The first of two is given up, and the second one asked for is the new one; policies go by the last."""
+
+    def use(policy):
+        for arm in (0, 1, 0):
+            policy.ask(available=[arm])
+        if given_up:
+            policy.abandon(0)
+        return policy
+
+    def make():
+        return sb.MiniGPUCB(sb.Arms(3), sb.Covariance(np.eye(3)), shrinkage=3.0)
+
+    twin = use(make())
+    with sb.record(policy := make(), tmp_path / "run"):
+        use(policy)
+    with sb.record(again := make(), tmp_path / "run"):
+        assert again.pending == twin.pending == ([1, 0] if given_up else [0, 1, 0])
+        np.testing.assert_array_equal(again.ask(4), twin.ask(4))
