@@ -32,6 +32,11 @@ PLAIN = re.compile(r"[\w@%+=:,./{}-]+")  # words that need no quotes, and names 
 SHELL = re.compile(r"&|&&|\|\|?|;|[0-9&]?[<>].*")  # words that mean something to a shell alone
 CANDIDATE = "candidate"  # name in the command of a pool's candidate, its label or number
 TAIL_BYTES = 2**16  # number of last bytes held of a program's output, which ends with its value, and of its errors
+LOOK = 0.2  # seconds between looks whether a program has ended
+LINGER, LONGEST = (
+    1.0,
+    10.0,
+)  # seconds without output, and in all, after which what it left running is waited for no more
 TAIL_LINES, TAIL_CHARACTERS = 20, 2000  # numbers of last lines and characters kept of a failed command's errors
 GRACE_SECONDS = 2.0  # between asking a program to end and killing it
 
@@ -139,23 +144,29 @@ class Programs:
 def _ends_of_output(process: subprocess.Popen[bytes], timeout: float | None) -> tuple[str, str]:
     """Wait for the end of a program; return the ends of what it wrote to standard output and standard error.
 
-    However much that is, `TAIL_BYTES` of each are held. A line of output whose beginning is lost is not returned.
+    However much that is, `TAIL_BYTES` of each are held. A line of output whose beginning is lost is not returned. What
+    the program leaves running, such as a daemon that has its output, is not waited for.
 
     Raises
     ------
     subprocess.TimeoutExpired
         If it takes longer than a number of seconds.
     """
-    until = math.inf if timeout is None else time.monotonic() + timeout
+    until, ended = math.inf if timeout is None else time.monotonic() + timeout, math.inf
     tails = [bytearray(), bytearray()]
     with selectors.DefaultSelector() as unread:
         for pipe, tail in zip((process.stdout, process.stderr), tails, strict=True):
             assert pipe is not None
             unread.register(pipe, selectors.EVENT_READ, tail)
-        while unread.get_map():
-            if time.monotonic() >= until:
+        while unread.get_map() and (now := time.monotonic()) < ended + LONGEST:
+            if ended == math.inf and process.poll() is not None:
+                ended = now
+            if ended == math.inf and now >= until:
                 raise subprocess.TimeoutExpired(process.args, timeout or 0.0)
-            for key, _ in unread.select(None if timeout is None else max(until - time.monotonic(), 0.0)):
+            ready = unread.select(min(LOOK, max(until - now, 0.0)) if ended == math.inf else LINGER)
+            if ended < math.inf and not ready:
+                break
+            for key, _ in ready:
                 read = os.read(key.fd, TAIL_BYTES)
                 if not read:
                     unread.unregister(key.fileobj)

@@ -1,5 +1,6 @@
 """Programs whose output is too much, or too deep."""
 
+import time
 import tracemalloc
 
 import pytest
@@ -38,3 +39,12 @@ def test_much_output_takes_little_memory(line: str, timeout: float | None, resul
 def test_a_value_that_is_nested_too_deep() -> None:
     with pytest.raises(sb.CommandFailed, match=r"^the last line of output is '.*a JSON object with a number under 'y'"):
         sb.Command(("sh", "-c", "head -c 60000 /dev/zero | tr '\\0' '['"), "y")({})
+
+
+@pytest.mark.parametrize("timeout", [None, 20.0])
+def test_what_a_program_leaves_running_is_not_waited_for(timeout: float | None) -> None:
+    """A daemon that has its output, such as a driver's; it was waited for, and with a time limit the value was lost."""
+    began = time.monotonic()
+    assert Programs(sb.Command("sh -c 'sleep 60 & echo 7'"), timeout)({}) == 7.0
+    assert Programs(sb.Command("sh -c '(sleep 0.3; echo 8) & echo 7'"), timeout)({}) == 8.0
+    assert time.monotonic() - began < 40.0
