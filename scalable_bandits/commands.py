@@ -33,10 +33,7 @@ SHELL = re.compile(r"&|&&|\|\|?|;|[0-9&]?[<>].*")  # words that mean something t
 CANDIDATE = "candidate"  # name in the command of a pool's candidate, its label or number
 TAIL_BYTES = 2**16  # number of last bytes held of a program's output, which ends with its value, and of its errors
 LOOK = 0.2  # seconds between looks whether a program has ended
-LINGER, LONGEST = (
-    1.0,
-    10.0,
-)  # seconds without output, and in all, after which what it left running is waited for no more
+LINGER, LONGEST = 1.0, 10.0  # seconds without output, and in all, for which what it left running is waited for
 TAIL_LINES, TAIL_CHARACTERS = 20, 2000  # numbers of last lines and characters kept of a failed command's errors
 GRACE_SECONDS = 2.0  # between asking a program to end and killing it
 
