@@ -42,6 +42,7 @@ def test_a_value_that_is_nested_too_deep() -> None:
 
 
 @pytest.mark.parametrize("timeout", [None, 100.0])
+@pytest.mark.sampled(2)
 def test_what_a_program_leaves_running_is_not_waited_for(timeout: float | None) -> None:
     """A daemon that has its output, such as a driver's; it was waited for, and with a time limit the value was lost."""
     daemon = psutil.Process(int(Programs(sb.Command("sh -c 'sleep 600 & echo $!'"), timeout)({})))

@@ -51,6 +51,7 @@ def test_they_fill_the_space_while_all_values_are_equal(space, name):
     assert not any((other.space.parse(other.ask())[0] == x).all() for x in told(policy, 7.0, 1))
 
 
+@pytest.mark.slow
 def test_a_small_window_is_found():
     """Random search finds it in 39 evaluations with probability .83; by corners it was found in two runs of eight."""
     found = 0

@@ -333,6 +333,7 @@ def test_a_value_that_was_not_measured():
 
 @pytest.mark.parametrize("goals", [GOALS, GOALS[::-1]])
 @pytest.mark.parametrize("missing", GOALS)
+@pytest.mark.sampled(2)
 def test_where_an_objective_cannot_be_measured_is_learned(goals, missing):
     """It was taken for a success: 45 of 50 points were there, and the front had guesses of what was not measured."""
     policy, inside = make(space=BOX, objectives=goals, seed=1), []
