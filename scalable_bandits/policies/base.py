@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, NamedTuple, Protocol, cast
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, cast
 
 import attrs
 import numpy as np
@@ -806,6 +807,10 @@ class Policy(Specification, Stateful, AbstractContextManager[Any]):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _lock=threading.RLock())
+
+    def __copy__(self) -> Self:
+        """Return a copy that shares nothing: two policies with one model would mislead each other."""
+        return copy.deepcopy(self)
 
     def close(self) -> None:
         """Delete the policy's shards on workers, and stop a cluster that was started for it.

@@ -111,3 +111,14 @@ def test_reading_changes_nothing(name, space):
     if isinstance(read, sb.PiGPUCB):
         evaluations = read.evaluations
         assert (read.width, read.evaluations) == (read.width, evaluations)
+
+
+def test_a_shallow_copy_shares_nothing():
+    policy, points = sb.GPUCB(sb.Grid([[0, 1]], 9), sb.RBF(0.2), noise=0.1), np.linspace(0, 1, 9)[:, None]
+    policy.tell([[0.25], [0.5]], [1.0, -1.0])
+    before = policy.posterior(points)
+    twin = copy.copy(policy)
+    np.testing.assert_array_equal(twin.posterior(points), before)
+    twin.tell([0.75], 5.0)
+    np.testing.assert_array_equal(policy.posterior(points), before)
+    assert (policy.rounds, twin.rounds) == (2, 3)
