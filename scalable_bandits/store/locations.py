@@ -177,9 +177,10 @@ class Location:
             sync(self.store.delete(OWNER))
 
     def release(self, owner: Mapping[str, Any]) -> None:
-        """Remove the record of a writer that has ended; StoreLocked if another process has the lock meanwhile."""
-        if self._owner() != owner:
-            raise self._locked(self._owner())
+        """Remove the record of a writer that has ended; StoreLocked if it runs here, or if another process writes."""
+        present = self._owner()
+        if present != owner or (owner["host"] == socket.gethostname() and may_be_running(owner)):
+            raise self._locked(present)
         sync(self.store.delete(OWNER))
 
     def writer(self) -> dict[str, Any] | None:
@@ -194,7 +195,7 @@ class Location:
         return self.get(OWNER) == data
 
     def _owner(self) -> dict[str, Any] | None:
-        """Return the record of the process that has, or had, the lock; None if there is none, or it is damaged."""
+        """Return the record of the process that has, or had, the lock; None without one, or if it is damaged."""
         types = {"pid": int, "host": str, "command": str, "since": float}
         with suppress(ValueError):
             record = json.loads(self.get(OWNER) or b"null")

@@ -9,7 +9,7 @@ from cases.command import command
 
 import scalable_bandits as sb
 from scalable_bandits.status import release, runs_in, status
-from scalable_bandits.store import StoreLocked, locations
+from scalable_bandits.store import Field, StoreLocked, locations
 from scalable_bandits.studies import Study, StudyIncomplete, runs
 from scalable_bandits.studies.runs import Player
 
@@ -98,6 +98,15 @@ def test_takeover_by_command(tmp_path):
     assert release(place) == []
     left_by_another(run, host=socket.gethostname())
     assert release(place) == []  # it can be seen here whether it runs
+
+
+def test_a_writer_that_runs_here_keeps_its_lock(url):
+    """Of a place without locks of the operating system, too, where an earlier try of the same call may still write."""
+    with sb.ObservationStore.create(url, [Field("y")], specification={}):
+        location = locations.locate(url)
+        with pytest.raises(StoreLocked):
+            location.release(location.writer())
+        assert location.writer() is not None
 
 
 def test_a_file_system_that_does_not_say_how_large_it_is(tmp_path, monkeypatch):
