@@ -245,6 +245,8 @@ def records(data: bytes) -> Iterator[Any]:
             place += left
             continue
         _, length, kind = struct.unpack_from("<IHB", data, place)
+        if place + 7 + length > len(data):
+            return  # the rest of it is being written
         parts += data[place + 7 : place + 7 + length]
         place += 7 + length
         if kind in (1, 4):  # whole, or its last part
