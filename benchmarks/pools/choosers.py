@@ -23,16 +23,22 @@ class Forest:
     package = "scikit-learn"
 
     def __init__(self, x, seed):
+        if x.dtype == np.uint8:  # bits, nearly all 0: a fit to 24,000 is seven times as fast as that to a full array
+            from scipy import sparse
+
+            starts = range(0, len(x), TOGETHER)
+            parts = [sparse.csr_array(x[start : start + TOGETHER], dtype=np.float32) for start in starts]
+            x = sparse.vstack(parts, format="csr")
         self._x, self._seed, self._rng = x, seed, np.random.default_rng(seed)
 
     def choose(self, count, chosen, y):
         from sklearn.ensemble import RandomForestRegressor
 
         if not chosen:
-            return self._rng.permutation(len(self._x))[:count].tolist()
+            return self._rng.permutation(self._x.shape[0])[:count].tolist()
         forest = RandomForestRegressor(n_estimators=TREES, max_depth=DEPTH, random_state=self._seed, n_jobs=1)
         forest.fit(self._x[chosen], y)
-        starts = range(0, len(self._x), TOGETHER)  # the forest converts what it is given to numbers of four bytes
+        starts = range(0, self._x.shape[0], TOGETHER)  # the forest converts what it is given to numbers of four bytes
         predicted = np.concatenate([forest.predict(self._x[start : start + TOGETHER]) for start in starts])
         predicted[chosen] = -np.inf
         return np.argsort(-predicted, kind="stable")[:count].tolist()
