@@ -103,7 +103,7 @@ class Programs:
             finally:
                 self._discard(process)
         if process.returncode:
-            raise CommandFailed(f"{_reason(process.returncode)}\n{_tail(errors)}".rstrip())
+            raise CommandFailed(_failure(process.returncode, _tail(errors)))
         return self._command.value(output, errors)
 
     def _start(self, words: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -362,6 +362,13 @@ def _reason(code: int) -> str:
         return f"ended by {signal.Signals(-code).name}"
     except ValueError:
         return f"ended by signal {-code}"
+
+
+def _failure(code: int, errors: str) -> str:
+    """Return the message of a program that failed: on its first line the last one of its errors, then all of them."""
+    before, _, last = errors.rpartition("\n")
+    first = f"{_reason(code)}: {last}" if last else _reason(code)
+    return f"{first}\n{errors}" if before else first
 
 
 def _tail(text: str) -> str:

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from scalable_bandits.status import Check, Status
 
 OPTIONAL = ("environment", "size", "written", "policy")  # columns that a narrow terminal leaves out, in this order
+ERRORS = 5  # of evaluations that failed, of those that differ, that are shown
 STATE_WIDTH = 20  # characters; a longer state is folded
 
 
@@ -567,9 +568,13 @@ def show_failures(found: TuningResult, again: str) -> None:
     alike: dict[str, list[int]] = {}
     for ticket in found.failed:
         alike.setdefault(ticket.error, []).append(ticket.number)
-    for error, numbers in alike.items():
+    shown, others = list(alike.items())[:ERRORS], list(alike.items())[ERRORS:]
+    for error, numbers in shown:
         tickets = ", ".join(map(str, numbers))
         say("failed", f"{counted(len(numbers), 'evaluation')}: {error} (tickets {tickets})", "yellow")
+    if others:
+        rest = counted(sum(len(numbers) for _, numbers in others), "evaluation")
+        say("failed", f"{rest}: {len(others)} other errors, which `export` writes", "yellow")
     if found.interrupted:
         errors.print(f"interrupted; continue with: {again}", soft_wrap=True)
         raise typer.Exit(130)

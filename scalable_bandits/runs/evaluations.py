@@ -21,7 +21,7 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.commands import NO_VALUE
+from scalable_bandits.commands import NO_VALUE, command_of
 from scalable_bandits.execution.base import ClusterError, Event, Execution
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.measurements import LARGEST
@@ -234,6 +234,12 @@ class Evaluations(AbstractContextManager["Evaluations", None]):
         ended = ticket.become("failed", **{**told, **fields})
         self._save([ended])
         self._take([ended])
+
+    def no_values(self, what: str) -> RuntimeError:
+        """Return the error of a run whose evaluations failed, all of them, with what a store asks for."""
+        command = None if self.store is None else command_of(self.store)
+        hint = "" if command is None else "\nAnother command, or another value_from, needs another store"
+        return RuntimeError(f"function: {what.rstrip()}{hint}")
 
     def told(self) -> None:
         self._call += 1
@@ -522,7 +528,7 @@ class Evaluating:
             return self._evaluations.tickets[ticket.number]
         if failures >= MOST_FIRST_FAILURES or event.error.startswith(NO_VALUE):  # the latter is a mistake of the user
             which = "evaluation failed" if failures == 1 else f"{failures} evaluations failed; the last one"
-            raise RuntimeError(f"function: the first {which}, at {x}:\n{self.trace}")
+            raise self._evaluations.no_values(f"the first {which}, at {x}:\n{self.trace}")
         return self._evaluations.tickets[ticket.number]
 
 

@@ -468,9 +468,7 @@ class Tuning:
         if failed and not told and not interrupted:
             before = "That was in an earlier process; a larger budget would evaluate it again"
             last = loop.trace or f"{failed[-1]}\n{before}"
-            if evaluations.store is not None and isinstance(self.function, Command):
-                last = f"{last.rstrip()}\nAnother command, or another value_from, needs another store"
-            raise RuntimeError(f"function: all {len(tickets)} evaluations failed; the last one:\n{last}")
+            raise evaluations.no_values(f"all {len(tickets)} evaluations failed; the last one:\n{last}")
         if self._stopped_by is None and not interrupted and loop.ended < self.plan.budget:
             self._stopped_by = "seconds"  # nothing else ends a run early
         try:
