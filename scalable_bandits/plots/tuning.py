@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -42,6 +43,7 @@ NEAR = 0.25  # distance from a slice, as a share of the space's sides, at which 
 FAINTEST = 0.06  # opacity below which a dot is left out
 LABEL = 2.0  # inches that the label of an axis of values takes in one line
 GREY, SHADE = "0.5", 0.3  # colour and opacity of what constraints hardly allow
+CHARACTER = 0.072  # inches of a character of a label
 CHARACTERS = 18  # characters of all category labels of a panel together, above which the labels are turned
 
 
@@ -232,6 +234,7 @@ def importance(found: Policy | TuningResult | Importance, ax: Axes | None = None
     ax.set_xlim(0.0, max(1.0, float((shares.total + NORMAL * shares.total_error).max())))
     left_out = len(shares.names) - len(order)
     note = f"\n({left_out} less important parameters left out)" if left_out else ""
+    note += "" if shares.total.any() else "\n(none: the posterior mean is the same everywhere)"
     legend(ax, loc="lower right")
     of = "" if isinstance(found, Importance) else _objective(played_policy(found))
     return tidy(ax, f"share of the variance{of and f' of {of}'}{note}", grid="x")
@@ -286,11 +289,11 @@ def parallel(found: TuningResult, ax: Axes | None = None) -> Axes:
     if measured.any():
         heights[np.append(measured, True), -1] = end.places(shown.clip(np.append(values[measured], found.value)))
     _lines(heights, values, found._counted(rows), found.in_context(rows), found, ax)
+    gap = inches(ax)[0] / (len(parameters) + 0.9)  # inches between two axes
     for place, axis in enumerate((*parameters, end)):
-        _axis(axis, place, ax)
+        _axis(axis, place, max(int((gap - 0.15) / CHARACTER), 6), ax)
     for place in np.flatnonzero((heights == BELOW).any(axis=0)).tolist():
         ax.text(place + 0.05, BELOW, "none" if place < len(parameters) else "failed", va="center", fontsize=8)
-    gap = inches(ax)[0] / (len(parameters) + 0.9)  # inches between two axes
     longest = max(len(axis.name) for axis in parameters)
     turned = 0 if longest <= 9.5 * gap else 20 if gap > 0.5 else 45
     names = [plain(axis.name, LONGEST if turned < 45 else 14) for axis in parameters]
@@ -344,13 +347,15 @@ def _lines(heights: Floats, values: Floats, counted: Floats, here: Mask, found: 
     ax.plot(across, heights[-1], color=COLOURS[4], linewidth=2.4, label=label)
 
 
-def _axis(axis: Axis, place: int, ax: Axes) -> None:
-    """Draw the vertical axis of a parameter at a place, with labels."""
+def _axis(axis: Axis, place: int, room: int, ax: Axes) -> None:
+    """Draw the vertical axis of a parameter at a place; labels of categories have two lines of so many characters."""
     ax.plot([place, place], [0.0, 1.0], color="black", linewidth=0.9, zorder=3)
     around: Any = {"facecolor": "white", "edgecolor": "none", "alpha": 0.65, "pad": 0.6}
     for number, label in _labels(axis):
         height = float(axis.places(np.array([number]))[0])
         ax.plot([place - 0.03, place], [height, height], color="black", linewidth=0.9, zorder=3)
+        if axis.labels is not None:
+            label = "\n".join(textwrap.wrap(label, room, max_lines=2, placeholder="..."))
         ax.text(place + 0.05, height, label, va="center", fontsize=8, bbox=around, zorder=4)
 
 

@@ -182,6 +182,21 @@ def test_parallel_has_a_line_for_each_evaluation(found):
     assert {"16", "64", r"\$b\$", "none", "True"} <= set(texts)
 
 
+@pytest.mark.slow
+def test_long_labels_and_a_constant_mean():
+    """Labels of categories end before the next axis; an empty figure says why it is."""
+    kinds = ["stochastic gradient descent with momentum", "adam with decoupled weight decay", "lion"]
+    space = {"kind": sb.Categorical(kinds), "rate": sb.Real(0.0, 1.0)}
+    found = sb.minimize(lambda setting: setting["rate"], space, 1)
+    ax = plots.parallel(found)
+    ax.figure.canvas.draw()
+    ends = {text.get_text(): text.get_window_extent().x1 for text in ax.texts}
+    labels = [label for label in ends if label.startswith(("stochastic", "adam"))]
+    assert len(labels) == 2
+    assert max(ends[label] for label in labels) < ax.transData.transform((1.0, 0.0))[0]
+    assert "the posterior mean is the same everywhere" in plots.importance(found).get_xlabel()
+
+
 @pytest.mark.parametrize("draw", [plots.history, plots.slices, plots.importance, plots.parallel])
 @pytest.mark.parametrize(
     "space",
