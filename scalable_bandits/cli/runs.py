@@ -541,6 +541,7 @@ def show_best(found: TuningResult) -> None:
     """Print the recommended and the best measured point as a table, and the former in one line with more digits."""
     from scalable_bandits.report.blocks import Block
     from scalable_bandits.runs.result import best_points
+    from scalable_bandits.runs.summary import is_ignorant
 
     summarized, best = best_points(found), found.recommended
     numbers = len(summarized.columns)
@@ -549,7 +550,8 @@ def show_best(found: TuningResult) -> None:
         return
     show_table(Block("table", summarized.heading, ("", *summarized.columns), summarized.rows, numbers))
     if best.x is not None:
-        expected = "" if found.objectives else f", posterior mean {with_error(best.mean, best.std)}"
+        std = math.nan if is_ignorant(found.policy) else best.std
+        expected = "" if found.objectives else f", posterior mean {with_error(best.mean, std)}"
         setting = point_text(best.x, 6, found.policy.space)
         line = f"{'recommended' if found.objectives else 'best'}: {setting}{expected}"
         console.print(Text(line), soft_wrap=True)

@@ -32,7 +32,7 @@ from scalable_bandits.runs.readable import (
     with_error,
 )
 from scalable_bandits.runs.stopping import Measured as Measured
-from scalable_bandits.runs.summary import lines_of
+from scalable_bandits.runs.summary import is_ignorant, lines_of
 from scalable_bandits.spaces import Mask, Space
 from scalable_bandits.spaces.parameters import is_nothing
 from scalable_bandits.specification import nearest
@@ -450,7 +450,8 @@ def best_points(found: TuningResult) -> BestPoints:
         parse = policy.space.parse
         if np.array_equal(parse(points[0][1])[0], parse(points[1][1])[0]):
             points = [("recommended and best measured", *points[0][1:])]
-    columns = [_cells(found, x, value, std) for _, x, value, std in points]
+    sure = not is_ignorant(policy)
+    columns = [_cells(found, x, value, std if sure else math.nan) for _, x, value, std in points]
     limits = [f"{each.output} ({each.limit})" for each in found.constraints]
     titles = [*found._names[:MOST_ROWS], "expected value", "measured value", *limits]
     rows = [(title, *cells) for title, *cells in zip(titles, *columns, strict=True)]

@@ -31,6 +31,17 @@ END = 0.01  # distance from the end of a range, as a share of the range, that co
 RARE = 0.01  # probability below which so few intervals that hold are not due to chance
 
 
+def is_ignorant(policy: Policy) -> bool:
+    """Return whether a policy's learned model has seen too few settings to say how sure it is."""
+    model = _model(policy)
+    return isinstance(model, LearnedModel) and len(np.unique(model.numbers)) < FIRST
+
+
+def _model(policy: Policy) -> Model | None:
+    """Return the model of a policy that has one."""
+    return policy.model if isinstance(policy, GaussianProcessPolicy) else None
+
+
 def lines_of(
     policy: Policy, best: Best, measured: Measured | None, number: int, values: Floats,
     context: Mapping[Any, Any] | None = None,
@@ -54,8 +65,7 @@ def lines_of(
     """
     if not np.isfinite(values).any():
         return ["Nothing was measured: there is no recommendation"]
-    model = policy.model if isinstance(policy, GaussianProcessPolicy) else None
-    ignorant = isinstance(model, LearnedModel) and len(np.unique(model.numbers)) < FIRST
+    ignorant = is_ignorant(policy)
     known = not ignorant and not isinstance(policy, RandomSearch)  # whether the posterior means anything
     setting = point_text(best.x, 4, policy.space)
     recommended = f"Recommended: {setting if len(setting) <= LONGEST else f'{setting[: LONGEST - 3]}...'}"
@@ -71,7 +81,7 @@ def lines_of(
     elif known:
         shares = _importance(policy)
         room = _room(policy) if context is None else ""  # is one of all contexts
-        lines += [room, _noise(model, values), _importance_line(policy, shares)]
+        lines += [room, _noise(_model(policy), values), _importance_line(policy, shares)]
         lines += [_ends(policy, best, shares, context or {}), _left_out(policy)]
     return [line for line in lines if line]
 

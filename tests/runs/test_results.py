@@ -85,6 +85,8 @@ def test_prints_a_few_aligned_lines(found):
     assert all(row[column] != " " for row in rows)
     assert f"{found.best['rate']:.4g}" in rows[0]
     assert " ± " in rows[-2]
+    few = sb.minimize(lambda setting: 3.0, {"rate": sb.Real(0.0, 1.0)}, 2)
+    assert "±" not in str(few)  # which the summary says, too
 
 
 def test_prints_on_a_terminal_without_unicode(found, monkeypatch):
