@@ -7,7 +7,7 @@ import itertools
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, NoReturn, Self
 
 import attrs
 import numpy as np
@@ -27,7 +27,7 @@ class Hyperparameter(NamedTuple):
 
     name: str  # name of the kernel's parameter
     value: float
-    dimension: int | None = None  # dimension of x to which a lengthscale belongs; None if it belongs to all
+    dimensions: tuple[int, ...] | None = None  # those of x to which a lengthscale belongs; None if to all
 
 
 class Kernel(Specification):
@@ -92,13 +92,19 @@ class Kernel(Specification):
         ValueError
             If the kernel has no gradient, as `Covariance` of arms and `Tanimoto` of bits.
         """
-        checks.refuse("kernel", self, "a kernel with a gradient: not one of arms or of bits")
+        self._refuse_slope("slope")
 
     def diagonal_slope(self, X: Floats) -> Floats:
         """Return the gradients of k(x, x) at the rows of X (n, d), shape (n, d); ValueError if there is no gradient."""
         if self.stationary:
             return np.zeros_like(X)
-        checks.refuse("kernel", self, "a kernel with a gradient: not one of arms or of bits")
+        self._refuse_slope("diagonal_slope")
+
+    def _refuse_slope(self, method: str) -> NoReturn:
+        kind = type(self)
+        if is_own(kind):
+            checks.refuse("kernel", self, "a kernel with a gradient: not one of arms or of bits")
+        checks.refuse("kernel", f"{kind.__name__}, which defines no `{method}`", "one that does; or a Grid or Points")
 
     # ---- features
 
@@ -138,7 +144,7 @@ class Kernel(Specification):
         for name in self.learned:
             value = getattr(self, name)
             if isinstance(value, tuple):
-                found += [Hyperparameter(name, each, k) for k, each in enumerate(value)]
+                found += [Hyperparameter(name, each, (k,)) for k, each in enumerate(value)]
             elif value:  # its logarithm is learned, so 0 stays 0
                 found.append(Hyperparameter(name, value))
         for part in self.parts:

@@ -347,7 +347,8 @@ class OnDimensions(Kernel):
     @property
     def hyperparameters(self) -> tuple[Hyperparameter, ...]:
         own, places = super().hyperparameters, self.dimensions
-        return tuple(p if p.dimension is None else p._replace(dimension=places[p.dimension]) for p in own)
+        within = (places if p.dimensions is None else tuple(places[k] for k in p.dimensions) for p in own)
+        return tuple(p._replace(dimensions=mine) for p, mine in zip(own, within, strict=True))
 
     def sensitivity(self, X: Floats, weights: Floats) -> Floats:
         return self.kernel.sensitivity(self._part(X), weights)

@@ -83,14 +83,14 @@ def influences(space: Space, kernel: Kernel, base: Floats) -> tuple[Influence, .
     base
         Coordinates (1, d) of the point at which one coordinate after the other is moved by its whole range.
     """
-    lengths = {p.dimension: p.value for p in kernel.hyperparameters if p.name == "lengthscale"}
+    every = range(space.model_dimension)
+    known = [p for p in kernel.hyperparameters if p.name == "lengthscale"]
+    lengths = {k: p.value for p in known for k in (every if p.dimensions is None else p.dimensions)}
     sides = space.side_lengths
     found = []
-    for k in range(space.model_dimension):
-        length = lengths.get(k, lengths.get(None))
-        if length is not None:
-            side = 1.0 if sides is None or not sides[k] > 0.0 else float(sides[k])
-            found.append(_influence(space, k, length, _correlation(kernel, base, k, side)))
+    for k, length in lengths.items():
+        side = 1.0 if sides is None or not sides[k] > 0.0 else float(sides[k])
+        found.append(_influence(space, k, length, _correlation(kernel, base, k, side)))
     return tuple(sorted(found, key=lambda each: -each.influence))
 
 

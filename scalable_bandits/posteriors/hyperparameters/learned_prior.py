@@ -60,8 +60,8 @@ def bounds(kernel: Kernel, space: Space, learns_noise: bool) -> tuple[Floats, Fl
     """Return the bounds (p,) of the logarithms of a kernel's hyperparameters, and of the noise if it is learned."""
     sides, ranges = sides_of(space), []
     for parameter in kernel.hyperparameters:
-        k = parameter.dimension or 0
-        low, high = OUTPUT_SCALE_RANGE if parameter.name == "factor" else np.array(LENGTHSCALE_RANGE) * sides[k]
+        side = sides[(parameter.dimensions or (0,))[0]]
+        low, high = OUTPUT_SCALE_RANGE if parameter.name == "factor" else np.array(LENGTHSCALE_RANGE) * side
         ranges.append((float(low), float(high)))
     low, high = np.log([*ranges, *([NOISE_RANGE] if learns_noise else [])]).T
     return low, high

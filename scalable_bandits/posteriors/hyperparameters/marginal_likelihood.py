@@ -23,14 +23,15 @@ from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.kernels.base import Hyperparameter, Kernel
+from scalable_bandits.kernels.base import Hyperparameter, Kernel, Product, Scaled
 from scalable_bandits.posteriors.collapsed import Scatter
 from scalable_bandits.posteriors.hyperparameters import _numba_likelihood as numba_likelihood
 from scalable_bandits.posteriors.regression import covariances
 from scalable_bandits.randomness import generator
-from scalable_bandits.specification import Specification
+from scalable_bandits.specification import Specification, is_own
 
-REACH = 1e4  # largest factor by which a hyperparameter may change from its initial value
+REACH = 1e4  # largest factor between a hyperparameter and its initial value, or a factor and the variance of y
+FEW, STEP, NEAR = 8, 1e-4, 1e-2  # points, relative step and accuracy of differences that check an own kernel
 AROUND = 10.0  # largest factor between random starts and the initial value, for hyperparameters without a prior
 
 
@@ -79,11 +80,25 @@ class LogNormal(Specification):
             checks.refuse("median", self.median, f"one number, or {dimension} (the points' dimension)")
 
     def log_median(self, parameter: Hyperparameter) -> float:
-        """Return the logarithm of the median of a lengthscale; their average for one that all dimensions share."""
-        medians = np.log(np.atleast_1d(self.median))
-        return float(
-            medians.mean() if parameter.dimension is None or len(medians) == 1 else medians[parameter.dimension]
-        )
+        """Return the logarithm of the median of a lengthscale; their average for one that several dimensions share."""
+        medians, own = np.log(np.atleast_1d(self.median)), parameter.dimensions
+        return float(medians.mean() if own is None or len(medians) == 1 else medians[list(own)].mean())
+
+
+def factor_shares(kernel: Kernel, share: float = 1.0) -> list[float]:
+    """Return the share (p,) of each factor in the logarithm of the prior variance, in the order of hyperparameters.
+
+    Of factors that multiply each other, the outer one has all, and those of a product's kernels have equal parts; those
+    of a sum have all, each. Of other hyperparameters it means nothing.
+    """
+    parts = kernel.parts
+    inner = [part.hyperparameters for part in parts]
+    found = [share] * (len(kernel.hyperparameters) - sum(map(len, inner)))
+    scaled = [any(p.name == "factor" for p in each) for each in inner]
+    rest = 0.0 if isinstance(kernel, Scaled) else share / max(sum(scaled), 1) if isinstance(kernel, Product) else share
+    for part in parts:
+        found += factor_shares(part, rest)
+    return found
 
 
 class Learned(NamedTuple):
@@ -111,7 +126,7 @@ class Likelihood:
     prior_mean
         Prior mean, in units of y; None: a constant is learned.
     lengthscale_prior, factor_prior
-        Priors on lengthscales and on factors; None: flat.
+        Priors on lengthscales, and on factors: on the product of those that multiply each other; None: flat.
     noise_prior
         Prior on a factor of the noise variances, which is the last hyperparameter then; None: they are known.
     scatter
@@ -136,9 +151,12 @@ class Likelihood:
         names = [*kernel.hyperparameters, *([Hyperparameter("noise", 1.0)] if self._learns_noise else [])]
         by_name = {"lengthscale": lengthscale_prior, "factor": factor_prior, "noise": noise_prior}
         self._centers, self._precision = np.zeros((2, len(names)))  # of flat priors the precision is 0
+        shares = [*factor_shares(kernel), 1.0]
         for i, parameter in enumerate(names):
             if (prior := by_name.get(parameter.name)) is not None:
-                self._centers[i], self._precision[i] = prior.log_median(parameter), 1.0 / prior.spread**2
+                share = shares[i] if parameter.name == "factor" else 1.0
+                self._centers[i] = share * prior.log_median(parameter)
+                self._precision[i] = 1.0 / (prior.spread**2 * (share or 1.0))
         self.evaluations = 0
         self.mean = 0.0 if prior_mean is None else prior_mean
 
@@ -215,8 +233,8 @@ def learn_kernel(
     Parameters
     ----------
     kernel
-        Kernel with the initial values. All hyperparameters are learned, each within a factor of 10^4, but for the
-        smoothness of a Matern kernel.
+        Kernel with the initial values. All hyperparameters are learned but for the smoothness of a Matern kernel, each
+        within a factor of 10^4 of its initial value, and output scales also of the variance of y.
     x
         (m, d) points.
     y
@@ -226,7 +244,7 @@ def learn_kernel(
     prior_mean
         Prior mean, in units of y; None: a constant is learned with the kernel.
     lengthscale_prior, factor_prior
-        Priors on lengthscales and on factors; None: flat.
+        Priors on lengthscales, and on factors: on the product of those that multiply each other; None: flat.
     restarts
         Number of random starts, beside the initial values.
     seed
@@ -244,8 +262,9 @@ def learn_kernel(
     Raises
     ------
     ValueError
-        If the numbers of points, values and noise variances differ, the kernel has no hyperparameters, a kernel of
-        `also` has another form, or the precision is not positive.
+        If the numbers of points, values and noise variances differ, the kernel has no hyperparameters, or another
+        number of them than of derivatives (`sensitivity`), a kernel of `also` has another form, or the precision is not
+        positive.
 
     Examples
     --------
@@ -260,9 +279,10 @@ def learn_kernel(
     target = Likelihood(kernel, points, values, noise, prior_mean, lengthscale_prior, factor_prior)
     starts = [np.log([p.value for p in k.hyperparameters]) for k in (kernel, *also)]
     rng = generator(checks.integer("seed", seed, 0), "learn", len(values))
-    low, high = starts[0] - math.log(REACH), starts[0] + math.log(REACH)
+    around = _around_variance(kernel, starts[0], values)
+    low, high = np.minimum(starts[0], around) - math.log(REACH), np.maximum(starts[0], around) + math.log(REACH)
     more = range(checks.integer("restarts", restarts, 0))
-    starts += [_start(kernel, starts[0], values, lengthscale_prior, rng) for _ in more]
+    starts += [_start(kernel, starts[0], around, lengthscale_prior, rng) for _ in more]
     best = likeliest(target, starts, low, high, precision)
     likelihood, _ = target.likelihood(best)
     return Learned(kernel.with_hyperparameters(np.exp(best).tolist()), target.mean, likelihood, target.evaluations)
@@ -282,9 +302,34 @@ def _checked(kernel: Kernel, x: ArrayLike, y: ArrayLike, noise_variance: ArrayLi
     if noise.shape not in ((), values.shape) or (noise <= 0).any():
         checks.refuse("noise_variance", noise_variance, f"a positive number, or {len(values)} of them")
     kernel.check(points.shape[1])
-    if not kernel.hyperparameters:
-        checks.refuse("kernel", kernel, "a kernel with hyperparameters")
+    check_learnable(kernel, points)
     return points, values, np.broadcast_to(noise, values.shape)
+
+
+def check_learnable(kernel: Kernel, x: Floats) -> None:
+    """Refuse a kernel without hyperparameters, or whose `sensitivity` at some of the points (m, d) is no gradient."""
+    if not (given := [p.value for p in kernel.hyperparameters]):
+        checks.refuse("kernel", kernel, "a kernel with hyperparameters")
+    some = np.ascontiguousarray(x[np.linspace(0, len(x) - 1, min(FEW, len(x))).astype(np.int64)])
+    weights = np.cos(np.subtract.outer(np.arange(len(some)), np.arange(len(some))))
+    found = np.asarray(kernel.sensitivity(some, weights))
+    if found.shape != (len(given),):
+        allowed = f"a kernel whose `sensitivity` is ({len(given)},), a derivative for each parameter that is learned"
+        checks.refuse("kernel", f"{kernel}, whose `sensitivity` has the shape {found.shape}", allowed)
+    if _is_of_package(kernel):
+        return
+    for i, value in enumerate(given):
+        ends = ((*given[:i], value * (1.0 + sign * STEP), *given[i + 1 :]) for sign in (1.0, -1.0))
+        above, below = ((weights * kernel.with_hyperparameters(end).block(some)).sum() for end in ends)
+        slope = float(above - below) / (2.0 * STEP)
+        if not abs(found[i] - slope) <= NEAR * max(abs(slope), float(np.abs(kernel.block(some)).sum()) * 1e-3):
+            name = kernel.hyperparameters[i].name
+            text = f"{kernel}, whose `sensitivity` has {found[i]:.4g} for the logarithm of {name}"
+            checks.refuse("kernel", text, f"the derivative, which is {slope:.4g} by differences")
+
+
+def _is_of_package(kernel: Kernel) -> bool:
+    return is_own(type(kernel)) and all(map(_is_of_package, kernel.parts))
 
 
 def _check_options(
@@ -304,15 +349,23 @@ def _check_options(
         checks.refuse("also", also, f"kernels of the form of {kernel}")
 
 
-def _start(kernel: Kernel, begin: Floats, y: Floats, prior: LogNormal | None, rng: np.random.Generator) -> Floats:
-    """Draw log hyperparameters (p,): lengthscales from their prior, factors around the variance of y."""
+def _around_variance(kernel: Kernel, begin: Floats, y: Floats) -> Floats:
+    """Return log hyperparameters (p,) with the factors that the variance of y (m,) suggests, if it has any."""
+    if not y.var() > 0.0:
+        return begin
+    which = [parameter.name == "factor" for parameter in kernel.hyperparameters]
+    return np.where(which, math.log(y.var()) * np.array(factor_shares(kernel)), begin)
+
+
+def _start(
+    kernel: Kernel, begin: Floats, around: Floats, prior: LogNormal | None, rng: np.random.Generator
+) -> Floats:  # fmt: skip
+    """Draw log hyperparameters (p,): lengthscales from their prior, others around some values (p,)."""
     normal, uniform = rng.standard_normal(len(begin)), rng.uniform(-1.0, 1.0, len(begin)) * math.log(AROUND)
-    start = begin + uniform
+    start = around + uniform
     for i, parameter in enumerate(kernel.hyperparameters):
         if parameter.name == "lengthscale" and prior is not None:
             start[i] = prior.log_median(parameter) + prior.spread * normal[i]
-        if parameter.name == "factor" and y.var() > 0.0:
-            start[i] = math.log(y.var()) + uniform[i]
     return start
 
 

@@ -12,7 +12,7 @@ from scalable_bandits import checks
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.blas import one_thread
 from scalable_bandits.posteriors.hyperparameters.declustering import variance_over_space
-from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal, learn_kernel
+from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal, check_learnable, learn_kernel
 from scalable_bandits.posteriors.models.model import Candidates, GivenPrior, MakeEngine, Model
 from scalable_bandits.posteriors.state import State, StateEntry, value
 from scalable_bandits.spaces import Domain, Space
@@ -67,6 +67,7 @@ class RefittedModel(Model):
         super().__init__(prior, domain, make_engine, regularization, search)
         if not prior.kernel.hyperparameters:
             checks.refuse("refit", every, f"None: {prior.kernel} has nothing to learn")
+        check_learnable(prior.kernel, domain.space.encode(domain.sample(0)))
         self._lengthscales, self._every, self._seed = lengthscales, every, seed
         self._kernel, self._mean = prior.kernel, prior.constant
 
