@@ -2,7 +2,9 @@
 
 import json
 import warnings
+from typing import ClassVar
 
+import attrs
 import numpy as np
 import pytest
 from cases.kernels import KERNEL_CASES
@@ -63,6 +65,91 @@ def test_a_prior_on_factors_is_on_them_alone():
     assert prior[0] - flat[0] == pytest.approx(-0.5 * (np.log(2) / 0.5) ** 2)
     changed = [p.name == "factor" for p in kernel.hyperparameters]
     np.testing.assert_allclose(prior[1] - flat[1], np.where(changed, -np.log(2) / 0.5**2, 0.0), atol=1e-9)
+
+
+def learned_variance(kernel, unit):
+    """Return the prior variance over the squared unit that a policy learns from 40 values in that unit."""
+    rng = np.random.default_rng(5)
+    x = rng.random((40, 2))
+    y = np.sin(5 * x[:, 0]) + x[:, 1] * np.cos(3 * x[:, 1]) + 0.1 * rng.standard_normal(40)
+    options = {"noise": 0.1 * unit, "regularization": (0.1 * unit) ** 2, "refit": 40, "prior_mean": 0.0}
+    policy = sb.GPEI(sb.Box([[0, 1], [0, 1]]), kernel, **options)
+    policy.tell(x, unit * y)
+    return float(policy.present_kernel.diagonal(x[:1])[0]) / unit**2
+
+
+FIRST, SECOND = sb.OnDimensions(sb.Matern(0.3), [0]), sb.OnDimensions(sb.RBF(0.3), [1])
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1.0, 5000.0, 1e6])
+@pytest.mark.parametrize(
+    "kernel", [1.0 * (FIRST * SECOND), (1.0 * FIRST) * (1.0 * SECOND)], ids=["one factor", "two factors"]
+)  # fmt: skip
+@pytest.mark.sampled(4)
+def test_what_is_learned_is_the_same_in_any_unit_of_y(kernel, unit):
+    """Whatever the initial factors are, and how many multiply each other."""
+    assert learned_variance(kernel, unit) == pytest.approx(learned_variance(1.0 * (FIRST * SECOND), 1.0), rel=0.05)
+
+
+def test_the_prior_on_factors_is_one_on_their_product():
+    """Its density at given factors is largest, for each product of these, where that of one such factor is."""
+    x, y, noise = data_of(KERNEL_CASES["rbf"])
+    prior = sb.LogNormal(7.0, 0.5)
+
+    def log_prior(kernel):
+        logs = np.log([p.value for p in kernel.hyperparameters])
+        return Likelihood(kernel, x, y, noise, factor_prior=prior)(logs)[0] - Likelihood(kernel, x, y, noise)(logs)[0]
+
+    first, second = sb.OnDimensions(sb.RBF(0.5), [0]), sb.OnDimensions(sb.RBF(0.5), [1])
+    one = log_prior(3.0 * (first * second))
+    assert one == pytest.approx(-0.5 * (np.log(3.0 / 7.0) / 0.5) ** 2)
+    both = [log_prior((factor * first) * (3.0 / factor * second)) for factor in np.sqrt(3.0) * np.geomspace(0.5, 2, 9)]
+    assert max(both) == both[4] == pytest.approx(one)
+    assert log_prior(3.0 * (1.0 * first + 1.0 * second)) == pytest.approx(one)  # relative to each other around 1
+    assert log_prior(3.0 * first + 3.0 * second) == pytest.approx(2 * one)  # each as if it were alone
+
+
+def test_a_shared_lengthscale_has_the_prior_of_its_dimensions():
+    """And is that of these dimensions alone in what a policy says it believes."""
+    space, lists = sb.Box([[0, 1], [0, 1000], [0, 1]]), sb.OnDimensions(sb.RBF([0.2, 200.0]), [0, 1])
+    parts = sb.OnDimensions(sb.RBF(0.2), [0]) * sb.OnDimensions(sb.OnDimensions(sb.RBF(200.0), [0]), [1])
+    prior = usual_lengthscales(space)
+    assert (
+        [p.dimensions for p in parts.hyperparameters] == [p.dimensions for p in lists.hyperparameters] == [(0,), (1,)]
+    )
+    for one, other in zip(parts.hyperparameters, lists.hyperparameters, strict=True):
+        assert prior.log_median(one) == prior.log_median(other)
+    both = sb.OnDimensions(sb.RBF(0.2), [0, 1]).hyperparameters[0]
+    assert prior.log_median(both) == pytest.approx(np.log(prior.median[:2]).mean())
+    believed = sb.GPEI(space, parts, noise=0.1, regularization=0.01).model.describe().parameters
+    assert {(each.name, each.lengthscale) for each in believed} == {("x0", 0.2), ("x1", 200.0)}
+
+
+@attrs.frozen
+class Own(sb.RBF):
+    """Kernel of a user, with a gradient that may be wrong."""
+
+    learned: ClassVar = ("lengthscale",)
+    wrong: float = 0.0
+
+    def sensitivity(self, X, weights):
+        found = super().sensitivity(X, weights)
+        return np.empty(0) if self.wrong == 2.0 else found * (1.0 + self.wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"), [(0.0, None), (0.5, r"which is .* by differences"), (2.0, r"`sensitivity` is \(\d,\)")]
+)
+def test_the_gradient_of_an_own_kernel_is_checked(wrong, message):
+    x, y, _ = data_of(KERNEL_CASES["rbf"])
+    for kernel in (Own(0.4, wrong=wrong), 2.0 * Own(0.4, wrong=wrong), 1.0 * sb.RBF(0.2) + 2.0 * Own(0.4, wrong=wrong)):
+        if message is None:
+            sb.learn_kernel(kernel, x, y, 0.01)
+            continue
+        with pytest.raises(ValueError, match=message):
+            sb.learn_kernel(kernel, x, y, 0.01)
+        with pytest.raises(ValueError, match=message):
+            sb.GPEI(sb.Grid([[0, 1], [0, 1]], 5), kernel, noise=0.1, regularization=0.01, refit=5)
 
 
 def test_refitting_does_not_take_a_noisy_function_for_a_constant():

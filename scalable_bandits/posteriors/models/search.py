@@ -31,11 +31,13 @@ from scalable_bandits.posteriors.engine import Acquisition, Engine, choose
 from scalable_bandits.posteriors.models.model import CANDIDATES, MEAN, NO_POINTS, Candidates, Model, Query
 from scalable_bandits.posteriors.pending import Draws, distinct, drawn
 from scalable_bandits.posteriors.weights.box import WeightsBoxEngine, top_of_weights
-from scalable_bandits.randomness import derived_seed
+from scalable_bandits.randomness import derived_seed, generator
 from scalable_bandits.spaces import Domain, Grid, Indices, Mask, SearchSpace, Space
 from scalable_bandits.spaces.finite import MOST_ENUMERATED, counted
 
 FEW_ALLOWED = 20_000  # number of candidates of a mask up to which each of them is looked at
+SAME = 1e-9  # distance below which points are the same, as a share of each side
+SCATTERED = 512  # number of random points of which the most uncertain is taken
 BLOCK = 2048  # number of candidates at which an index is computed together
 EFFORTS = {"usual": SIZES, "learned": LEARNED_SIZES, "hurried": LONG_SIZES}
 SETTINGS = {"usual": 2048, "learned": 2048, "hurried": 512}  # numbers of random settings
@@ -126,6 +128,9 @@ class BoxSearch(Candidates):
                 top = maximize_over_box(surface, index, bounds, seed, likely, sizes)
             else:
                 top = maximize_over_slice(surface, index, bounds, seed, likely, sizes, _coordinates_of(space, fixed))
+        known = space.encode(domain.points(settled))
+        if (np.abs(known - top.x) <= SAME * np.ptp(bounds, axis=1)).all(axis=1).any():
+            return _most_uncertain(surface, index, space, key, fixed)
         return top._replace(x=space.decode(top.x[None])[0]) if isinstance(space, SearchSpace) else top
 
 
@@ -158,6 +163,21 @@ class GridSearch(BoxSearch):
         assert isinstance(engine, QueriedEngine)
         among = engine.covariance(x, x)  # the changes of the means elsewhere follow from the values (`surface_of`)
         return drawn(engine, pending, among, among + np.diag(model.regularization / counts), key)
+
+
+def _most_uncertain(
+    surface: SearchSurface, index: SmoothIndex, space: Space, key: tuple[int, int], fixed: Floats | None
+) -> Top:  # fmt: skip
+    """Return the one of some random points that the model knows least of, and its index.
+
+    It is measured where the model expects to gain most at a point that is known, as in a corner that is best: another
+    measurement there would tell nothing, and one next to it hardly more.
+    """
+    points = space.draw(SCATTERED, generator(key[0], "uncertain", key[1]), fixed)
+    x = space.encode(points)
+    variances = np.atleast_2d(surface.predict(x)[1]).sum(axis=0)
+    best = int(np.argmax(variances))
+    return Top(points[best], float(index(*surface.predict(x[[best]]))[0]), SCATTERED)
 
 
 def _coordinates_of(space: Space, fixed: Floats) -> Floats:
