@@ -61,6 +61,9 @@ def check_name(argument: str, given: Any, known: Iterable[str]) -> str:
 
 def _fields(value: Any) -> dict[str, Any]:
     """Return the arguments of an attrs class with which an instance was made, by name."""
+    if not attrs.has(type(value)):
+        name = type(value).__name__
+        raise TypeError(f"{name}: its arguments are not known; decorate the class with @attrs.frozen")
     return {field.alias: getattr(value, field.name) for field in attrs.fields(type(value)) if field.init}
 
 

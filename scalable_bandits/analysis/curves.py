@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,9 +63,10 @@ def case_of(result: xarray.Dataset | Mapping[str, Any], case: str | None) -> str
     ValueError
         If the case is unknown, or omitted although the study has several.
     """
-    of_record = "curves" in result  # plain data
-    names = [one["case"] for one in result["curves"]] if of_record else result["case"].values
-    cases = list(dict.fromkeys(map(str, names)))
+    if "curves" in result:  # plain data
+        cases = list(dict.fromkeys(str(one["case"]) for one in result["curves"]))
+    else:
+        cases = cases_of(cast("xarray.Dataset", result))
     if case is None and len(cases) == 1:
         return cases[0]
     if case is None or case not in cases:

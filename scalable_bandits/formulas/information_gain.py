@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scalable_bandits.checks import Floats, finite, integer, refuse
 from scalable_bandits.formulas.rates import cells_rate
 from scalable_bandits.kernels import RBF, Kernel, Linear, Matern, OnDimensions
-from scalable_bandits.kernels.base import Product, Scaled, Sum
+from scalable_bandits.kernels.base import Product, Scaled, Sum, unscaled
 
 
 def growth_rate(kernel: Kernel, t: int | NDArray[Any], dimension: int) -> float | Floats:
@@ -42,7 +42,7 @@ def growth_rate(kernel: Kernel, t: int | NDArray[Any], dimension: int) -> float 
     Srinivas et al. 2010, Theorem 5.
     """
     log_t = np.log(np.maximum(finite("t", t), 1))
-    d = integer("dimension", dimension, 1)
+    d, kernel = integer("dimension", dimension, 1), unscaled(kernel)
     if isinstance(kernel, Linear):
         rate = d * log_t
     elif isinstance(kernel, RBF):
@@ -104,5 +104,5 @@ def gain_exponent(kernel: Kernel, dimension: int) -> float:
     if isinstance(kernel, OnDimensions):
         return gain_exponent(kernel.kernel, len(kernel.dimensions))
     if isinstance(kernel, Scaled):
-        return gain_exponent(kernel.kernel, dimension)
+        return gain_exponent(unscaled(kernel), dimension)
     return dimension / (2.0 * kernel.nu + dimension) if isinstance(kernel, Matern) else 0.0

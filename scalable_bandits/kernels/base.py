@@ -476,6 +476,13 @@ class Scaled(Kernel):
         return np.append(covariances.sum(), self.kernel.sensitivity(X, scaled))
 
 
+def unscaled(kernel: Kernel) -> Kernel:
+    """Return a kernel without its output scales."""
+    while isinstance(kernel, Scaled):
+        kernel = kernel.kernel
+    return kernel
+
+
 def to_lengthscales(value: Any) -> float | tuple[float, ...]:
     """Convert one lengthscale, or one for each dimension; ValueError unless they are positive."""
     return checks.lengths("lengthscale", value)

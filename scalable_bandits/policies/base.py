@@ -26,7 +26,7 @@ from scalable_bandits.spaces import EVERYTHING, AvailabilitySets, Domain, Indice
 from scalable_bandits.spaces.domain import CANDIDATES, numbers_all
 from scalable_bandits.spaces.finite import MOST_NUMBERED, counted
 from scalable_bandits.spaces.pool import Available, NoCandidateLeft, mask_of
-from scalable_bandits.specification import Specification, arguments_of
+from scalable_bandits.specification import Specification, arguments_of, is_own
 
 
 class Best(NamedTuple):
@@ -430,7 +430,18 @@ class Policy(Specification, Stateful, AbstractContextManager[Any]):
         """Return the number of the next point, from a mask (size,) or all; simulations call it instead of `ask`."""
         if self._pending.excluded:
             return self._propose_another(allowed)
-        return self._number(self.choose(allowed))
+        return self._choose_number(allowed)
+
+    def _choose_number(self, allowed: Mask | None) -> int:
+        """Return the number of the next point, which of a class outside the package is checked."""
+        chosen = self.choose(allowed)
+        if not (is_own(type(self)) or isinstance(chosen, np.ndarray)):
+            what, size = f"{type(self).__name__}.choose", self.domain.size
+            if not isinstance(chosen, int | np.integer) or not 0 <= chosen < size:
+                checks.refuse(what, chosen, f"the number of a candidate, from 0 to {size - 1}")
+            if allowed is not None and not allowed[chosen]:
+                checks.refuse(what, chosen, "a candidate that the mask `allowed` has as available")
+        return self._number(chosen)
 
     def _number(self, chosen: int | Floats) -> int:
         """Return the number of a chosen point; a new point (d,) of a whole box gets the next one."""
@@ -461,7 +472,7 @@ class Policy(Specification, Stateful, AbstractContextManager[Any]):
             raise AllFailed("ask: the evaluation of every candidate that may be chosen has failed")
         self._pending = pending.choosing()
         try:
-            number, rng = self._number(self.choose(allowed)), generator(self.seed, "excluded", self.round)
+            number, rng = self._choose_number(allowed), generator(self.seed, "excluded", self.round)
         finally:
             self._pending = pending
         left = MOST_DRAWS

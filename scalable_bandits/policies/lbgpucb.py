@@ -39,7 +39,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.confidence import improved
 from scalable_bandits.formulas.lengthscales import gain_rate, mean_allowance, norm_bound, suspected_regret
 from scalable_bandits.kernels import RBF, Kernel, Matern
-from scalable_bandits.kernels.base import Scaled
+from scalable_bandits.kernels.base import unscaled
 from scalable_bandits.policies import _numba_priors as numba_priors
 from scalable_bandits.policies.base import Policy
 from scalable_bandits.policies.confidence import warn_where_unproven
@@ -55,9 +55,8 @@ from scalable_bandits.spaces import Mask
 
 def _part_with_lengthscale(kernel: Any) -> RBF | Matern | None:
     """Return the kernel without its output scales; None if it is neither RBF nor Matern."""
-    while isinstance(kernel, Scaled):
-        kernel = kernel.kernel
-    return kernel if isinstance(kernel, RBF | Matern) else None
+    alone = unscaled(kernel) if isinstance(kernel, Kernel) else None
+    return alone if isinstance(alone, RBF | Matern) else None
 
 
 def _balanced(_: Policy, field: attrs.Attribute[Any], value: Any) -> None:

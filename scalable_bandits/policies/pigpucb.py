@@ -28,6 +28,7 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.kernels import Kernel, Matern
+from scalable_bandits.kernels.base import unscaled
 from scalable_bandits.policies.base import Best, Observations, Policy
 from scalable_bandits.policies.confidence import warn_where_unproven
 from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree
@@ -141,7 +142,8 @@ class PiGPUCB(Policy):
             if self.regularization not in (1.0, theorem):  # 1 is the default
                 checks.refuse("regularization", self.regularization, f"no value: theory=True sets {theorem}")
             self.regularization = theorem
-        own = self.kernel.nu if isinstance(self.kernel, Matern) else 0.0
+        kernel = unscaled(self.kernel)
+        own = kernel.nu if isinstance(kernel, Matern) else 0.0
         if not 1.0 < own < math.inf:
             checks.warn(f"PiGPUCB's guarantee is for Matern kernels with nu > 1; the kernel is {self.kernel}")
         warn_where_unproven("PiGPUCB", self.regularization)

@@ -63,7 +63,7 @@ class SupKernelUCB(GaussianProcessPolicy):
     Raises
     ------
     ValueError
-        If there is no horizon, the kernel forgets, or the engine is not exact.
+        If there is no horizon, the kernel forgets or is to be learned (`refit`), or the engine is not exact.
 
     Examples
     --------
@@ -91,6 +91,8 @@ class SupKernelUCB(GaussianProcessPolicy):
             checks.refuse("kernel", self.kernel, "one without TemporalDecay: stages do not forget")
         if self.engine == "sketched":
             checks.refuse("engine", self.engine, "'auto', 'dense' or 'tiled', which are exact")
+        if self.refit is not None:
+            checks.refuse("refit", self.refit, "None: the stages have the kernel that is given")
         if self.horizon is None:
             checks.refuse("horizon", None, "a number of rounds: the thresholds and the width depend on it")
         intervals = self.domain.choosable * self.horizon * max(1, math.ceil(math.log(self.horizon)))

@@ -11,6 +11,7 @@ from scalable_bandits.posteriors.engine import Engine, EngineOptions
 from scalable_bandits.posteriors.exact.dense import DenseEngine
 from scalable_bandits.posteriors.forgetting.kalman import KalmanEngine
 from scalable_bandits.posteriors.sketched.engine import SketchedEngine
+from scalable_bandits.posteriors.state import undeclared
 from scalable_bandits.posteriors.tiled.engine import TiledEngine
 from scalable_bandits.posteriors.weights.engine import WeightsEngine
 from scalable_bandits.specification import nearest
@@ -37,12 +38,14 @@ def register_engine(name: str, engine: type[Engine]) -> None:
     TypeError
         If the class is not an `Engine`.
     ValueError
-        If the name is "auto".
+        If the name is "auto", or the class does not declare its state (`STATE`), without which no run continues.
     """
     if not (isinstance(engine, type) and issubclass(engine, Engine)):
         raise TypeError(f"engine: got {engine!r}; allowed: a subclass of Engine")
     if name == AUTO:
         checks.refuse("name", name, "a name other than 'auto', which chooses an engine by kernel and size")
+    if (unknown := undeclared(engine)) is not None:
+        checks.refuse("engine", f"{unknown.__name__} without STATE", "one that declares there what it keeps")
     _engines[name] = engine
 
 

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from operator import attrgetter
+from types import FunctionType
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from scalable_bandits import checks
+from scalable_bandits.specification import is_own
 
 State = dict[str, NDArray[Any]]
 
@@ -223,23 +225,28 @@ class Stateful:
         """Recompute what follows from the state."""
 
 
-# Methods in which a class may change what it keeps. Others return a number, such as the width of an index.
-CHANGING = frozenset(["__init__", "__attrs_post_init__", "choose", "propose", "learn", "observe", "tell", "fail"])
+# Methods that only return something, such as the width of an index; in others a class may change what it keeps.
+RETURNING = frozenset(["acquisition", "allowance", "width_formula", "width_of"])
+BEGINNING = frozenset(["__init__", "__attrs_post_init__"])
 
 
-def undeclared(held: object) -> type | None:
-    """Return a class of an object, from outside the package, whose state is not known; None if all is declared.
+def undeclared(kind: type) -> type | None:
+    """Return a class among a class and its bases, from outside the package, whose state is not known; None without any.
 
-    Such a class may change what it keeps, and has no `STATE`, not even an empty one.
+    Such a class may change what it keeps, in a method that the package calls, and has no `STATE`, not even an empty
+    one.
 
     Parameters
     ----------
-    held
-        Object whose state is to be saved.
+    kind
+        Class of an object whose state is to be saved.
     """
-    for each in type(held).__mro__:
-        own = issubclass(each, Stateful) and not each.__module__.startswith(f"{__package__.partition('.')[0]}.")
-        if own and "STATE" not in vars(each) and CHANGING.intersection(vars(each)):
+    for place, each in enumerate(kind.__mro__):
+        if not issubclass(each, Stateful) or is_own(each) or "STATE" in vars(each):
+            continue
+        inherited = {name for base in kind.__mro__[place + 1 :] for name in vars(base) if not name.startswith("__")}
+        own = {name for name, held in vars(each).items() if isinstance(held, FunctionType)}
+        if own & ((inherited | BEGINNING) - RETURNING):
             return each
     return None
 

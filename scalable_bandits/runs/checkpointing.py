@@ -62,7 +62,7 @@ class Checkpoints:
         self._spent = self._since = self._cost = 0.0
         self.behind: WriteBehind | None = None
         self._failure = ""  # why the last checkpoint could not be saved
-        self._undeclared, self._warned = undeclared(learner if policy is None else policy), False
+        self._undeclared, self._warned = undeclared(type(learner if policy is None else policy)), False
 
     def add_work(self, seconds: float) -> None:
         """Count the policy's time on rounds that are now in the store, and save a checkpoint if one is due."""

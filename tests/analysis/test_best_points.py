@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 import scalable_bandits as sb
 from scalable_bandits import analysis, plots
+from scalable_bandits.analysis.curves import case_of
 from scalable_bandits.cli.messages import show_table
 from scalable_bandits.report.study_page import regrets_table, study_report
 from scalable_bandits.studies import Problem, Replicate
@@ -109,14 +110,14 @@ def test_rounds_that_the_measure_needs_are_kept():
 
 
 @pytest.mark.parametrize("select", ["case", "policy"])
-@pytest.mark.parametrize("name", ["means", "ranks", "differences", "curves", "exponents", "wins"])
+@pytest.mark.parametrize("name", ["means", "ranks", "differences", "curves", "exponents", "wins", "case_of"])
 @pytest.mark.sampled(4)
 def test_a_selection_without_a_dimension_is_refused(name, select):
     chosen = made().isel({select: 0})
     label = chosen[select].item() if select in chosen.coords else 0
-    arguments = ("b",) if name == "wins" else ()
+    arguments = {"wins": ("b",), "case_of": (None,)}.get(name, ())
     with pytest.raises(ValueError, match=re.escape(f"allowed: one selected as sel({select}=[{label!r}])")):
-        getattr(analysis, name)(chosen, *arguments)
+        (case_of if name == "case_of" else getattr(analysis, name))(chosen, *arguments)
 
 
 @pytest.mark.parametrize("measure", ["best", "cumulative", "average"])

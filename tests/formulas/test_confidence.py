@@ -83,7 +83,7 @@ def test_fixed_points(seed, norm, noise, delta, lam):
         (sb.Linear(), lambda d: 0, lambda d: 1),
         (sb.RBF(0.3), lambda d: 0, lambda d: d + 1),
         (sb.Matern(nu=1.5), lambda d: d * (d + 1) / (3 + d * (d + 1)), lambda d: 1),
-        (sb.Matern(nu=2.5), lambda d: d * (d + 1) / (5 + d * (d + 1)), lambda d: 1),
+        (2.0 * sb.Matern(nu=2.5), lambda d: d * (d + 1) / (5 + d * (d + 1)), lambda d: 1),
     ],
 )
 @pytest.mark.parametrize("d", [1, 2, 5])

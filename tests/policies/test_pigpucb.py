@@ -196,6 +196,17 @@ def test_refusals(options, message):
         sb.PiGPUCB(given.pop("space"), given.pop("kernel"), **given)
 
 
+def test_a_multiple_of_a_matern_kernel_has_its_cells():
+    space = sb.Grid([[0, 1], [0, 1]], 40)
+    one, other = (
+        sb.PiGPUCB(space, kernel, horizon=20_000, rkhs_norm=1.0)
+        for kernel in (sb.Matern(0.2, nu=1.5), 2.0 * (0.5 * sb.Matern(0.2, nu=1.5)))
+    )
+    environment = sb.GPSample(space, sb.Matern(0.2, nu=1.5), seed=1)
+    played = [sb.simulate(each, environment, 60).candidate for each in (one, other)]
+    assert played[0].tolist() == played[1].tolist()
+
+
 @pytest.mark.parametrize("kernel", [sb.RBF(0.2), sb.Matern(0.2, nu=0.5)], ids=str)
 def test_without_a_guarantee_it_says_so(kernel):
     with pytest.warns(UserWarning, match="guarantee"):

@@ -111,8 +111,12 @@ def test_a_box_takes_the_points_of_others():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"), [({}, "^horizon"), ({"horizon": 9, "scale": 0.0}, "^scale"), ({"rkhs_norm": -1}, "^rkhs")]
-)
+    ("options", "message"),
+    [
+        ({}, "^horizon"), ({"horizon": 9, "scale": 0.0}, "^scale"), ({"rkhs_norm": -1}, "^rkhs"),
+        ({"horizon": 9, "refit": 5}, "^refit"),
+    ],
+)  # fmt: skip
 def test_refusals(options, message):
     with pytest.raises(ValueError, match=message):
         sb.SupKernelUCB(sb.Arms(2), sb.Covariance(np.eye(2)), **options)

@@ -1,5 +1,6 @@
 """Features of stationary kernels, and sample paths: against kernels, posteriors and maxima computed from scratch."""
 
+import attrs
 import numpy as np
 import pytest
 from naive import kernels as naive
@@ -23,6 +24,10 @@ KERNELS = {
     "sum": (
         2.0 * sb.RBF(0.4) + sb.Matern(0.1, nu=1.5),
         lambda x, z: 2 * naive.rbf(0.4)(x, z) + naive.matern(0.1)(x, z),
+    ),
+    "some dimensions": (
+        sb.OnDimensions(2.0 * sb.RBF(0.4), [1]) * sb.OnDimensions(sb.Periodic(1.0), [0]) + 0.5 * sb.Constant(),
+        lambda x, z: 2 * naive.rbf(0.4)(x[1:], z[1:]) * naive.periodic(1.0, 1.0)(x[:1], z[:1]) + 0.5,
     ),
     "product": (sb.RBF(0.4) * sb.Periodic(1.0), lambda x, z: naive.rbf(0.4)(x, z) * naive.periodic(1.0, 1.0)(x, z)),
 }
@@ -160,13 +165,30 @@ def test_on_a_box():
     assert np.abs(policy.best().x - [1.5, -0.3]).max() < 0.15
 
 
+@attrs.frozen
+class Own(sb.kernels.Kernel):
+    """A stationary kernel without frequencies."""
+
+    stationary = True
+
+    def fill(self, X, Z, out):
+        out[...] = np.exp(-((X[:, None] - Z) ** 2).sum(axis=2))
+
+    def diagonal(self, X):
+        return np.ones(len(X))
+
+    def slope(self, X, Z, weights, out):
+        difference = X[:, None] - Z
+        out += 2.0 * ((weights * self.block(X, Z))[..., None] * difference).sum(axis=0)
+
+
 def test_refusals():
     with pytest.raises(ValueError, match=r"kernel: got Linear.*; allowed: a stationary kernel"):
         sb.GPTS(SPACE, sb.Linear(), samples="pathwise")
     with pytest.raises(ValueError, match=r"kernel: got Matern.*; allowed: RBF"):
         sb.GPTS(SPACE, sb.Matern(), samples="pathwise", basis="quadrature")
-    with pytest.raises(ValueError, match=r"kernel: got Constant.*; others with samples='exact', .*register_freq"):
-        sb.GPTS(sb.Box([[0, 1]]), sb.Constant() * sb.RBF(), samples="pathwise")
+    with pytest.raises(ValueError, match=r"kernel: got Own.*; others with samples='exact', .*register_freq"):
+        sb.GPTS(sb.Box([[0, 1]]), Own() * sb.RBF(), samples="pathwise")
     with pytest.raises(ValueError, match=r"space: got '20,001 candidates'"):
         sb.GPTS(sb.Grid([[0, 1]], 20_001), sb.RBF(), samples="exact")
 

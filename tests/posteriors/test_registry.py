@@ -60,4 +60,7 @@ def test_what_cannot_be_registered():
         register_engine("own", dict)
     with pytest.raises(ValueError, match=r"^name: got 'auto'"):
         register_engine("auto", DenseEngine)
+    forgetful = type("Forgetful", (DenseEngine,), {"observe": DenseEngine.observe})
+    with pytest.raises(ValueError, match=r"^engine: got 'Forgetful without STATE'"):
+        register_engine("own", forgetful)
     assert all(issubclass(engine_class(name), Engine) for name in engine_names(lambda _: True)[1:])

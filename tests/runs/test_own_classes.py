@@ -9,6 +9,7 @@ import pytest
 import scalable_bandits as sb
 from scalable_bandits.environments import Environment
 from scalable_bandits.formulas.confidence import Width
+from scalable_bandits.kernels import Kernel
 from scalable_bandits.policies.base import Best
 from scalable_bandits.posteriors.state import undeclared
 from scalable_bandits.runs import checkpointing
@@ -81,11 +82,51 @@ def test_without_a_state_all_rounds_are_replayed(tmp_path, monkeypatch):
 
 
 def test_whose_state_is_known():
-    assert undeclared(Counting(LINE)) is Counting
-    assert undeclared(Wide(LINE, sb.RBF(0.2))) is None
-    assert undeclared(sb.GPUCB(LINE, sb.RBF(0.2))) is None
+    assert undeclared(Counting) is Counting
+    assert undeclared(Wide) is None
+    assert undeclared(sb.GPUCB) is None
     declared = type("Declared", (Counting,), {"STATE": (), "learn": Counting.learn})
-    assert undeclared(declared(LINE)) is Counting
+    assert undeclared(declared) is Counting
+    for base, hook in ((sb.PEGPUCB, "credit"), (sb.PhasedElimination, "add_value"), (sb.GPUCB, "observe")):
+        changing = type("Changing", (base,), {hook: getattr(base, hook), "helper": lambda self: None})
+        assert undeclared(changing) is changing
+        assert undeclared(type("Declared", (changing,), {})) is changing
+    assert undeclared(type("Helped", (sb.GPUCB,), {"helper": lambda self: None})) is None  # which nothing calls
+
+
+@pytest.mark.parametrize(
+    ("chosen", "given", "allowed"),
+    [
+        (-1, {}, "from 0 to 11"), (12, {}, "from 0 to 11"), (3.7, {}, "from 0 to 11"), (None, {}, "from 0 to 11"),
+        (4, {"available": [5, 6]}, "the mask `allowed` has as available"), (np.int64(5), {"available": [5, 6]}, None),
+    ],
+)  # fmt: skip
+def test_what_an_own_policy_chooses_is_checked(chosen, given, allowed):
+    policy = type("Own", (Counting,), {"choose": lambda self, allowed=None: chosen})(LINE)
+    if allowed is None:
+        assert policy.ask(**given).tolist() == LINE.points([chosen])[0].tolist()
+        return
+    with pytest.raises(ValueError, match=rf"^Own\.choose: got .*{allowed}"):
+        policy.ask(**given)
+    assert not len(policy.pending_points.numbers)
+
+
+class Plain(Kernel):
+    """A kernel with an `__init__` and without attrs."""
+
+    def __init__(self, ell):
+        self.ell = ell
+
+    def fill(self, X, Z, out):
+        out[...] = np.exp(-np.abs(X - Z.T) / self.ell)
+
+    def diagonal(self, X):
+        return np.ones(len(X))
+
+
+def test_a_kernel_whose_arguments_are_not_known_is_refused_with_the_reason():
+    with pytest.raises(TypeError, match=r"^Plain: its arguments are not known; decorate the class with @attrs\.frozen"):
+        sb.simulate(sb.GPUCB(LINE, Plain(0.3)), F, 10)
 
 
 def test_arguments_of_an_own_init_are_a_part_of_the_run(tmp_path):

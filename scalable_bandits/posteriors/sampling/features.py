@@ -16,7 +16,7 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.kernels import RBF, Kernel, Matern, Periodic, RationalQuadratic
+from scalable_bandits.kernels import RBF, Constant, Kernel, Matern, OnDimensions, Periodic, RationalQuadratic
 from scalable_bandits.kernels.base import Product, Scaled, Sum
 from scalable_bandits.posteriors.sampling import _numba_features as numba_features
 
@@ -153,10 +153,22 @@ def _periodic(c: float, period: float, n: int, rng: np.random.Generator) -> Floa
     return 2.0 * np.pi / period * rng.choice(orders, n, p=weights / weights.sum())
 
 
+def _of_constant(kernel: Constant, d: int, n: int, rng: np.random.Generator) -> Floats:
+    return np.zeros((n, d))
+
+
+def _of_some_dimensions(kernel: OnDimensions, d: int, n: int, rng: np.random.Generator) -> Floats:
+    out = np.zeros((n, d))
+    out[:, kernel.dimensions] = _spectral(kernel.kernel, len(kernel.dimensions), n, rng)
+    return out
+
+
 register_frequencies(RBF, _of_rbf)
 register_frequencies(Matern, _of_matern)
 register_frequencies(RationalQuadratic, _of_rational_quadratic)
 register_frequencies(Periodic, _of_periodic)
+register_frequencies(Constant, _of_constant)
+register_frequencies(OnDimensions, _of_some_dimensions)
 
 
 def quadrature_features(kernel: Kernel, dimension: int, nodes: int) -> Features:
