@@ -33,6 +33,7 @@ from scalable_bandits.forked import ForkedChildrenEnd
 COUNT_SECONDS = 2.0  # time after which the threads of the workers are counted again
 GONE_SECONDS = 5.0  # longest wait until the scheduler has noticed the end of a worker
 MOST_RESUBMISSIONS = 3  # most submissions of a task whose workers die before it starts
+TOLD_SECONDS = 0.05  # in which the report of a start has left its process
 _NOT_FETCHED = object()  # value of a task whose result has to be fetched
 
 
@@ -65,7 +66,7 @@ class FunctionPlugin(WorkerPlugin):
             await asyncio.to_thread(end_calls)
 
 
-def perform(name: str, key: str, arguments: tuple[Any, ...]) -> Any:
+def perform(name: str, key: str, arguments: tuple[Any, ...], again: int = 0) -> Any:
     """Run a task on its worker.
 
     Parameters
@@ -76,10 +77,14 @@ def perform(name: str, key: str, arguments: tuple[Any, ...]) -> Any:
         Key of the task.
     arguments
         Arguments of the function.
+    again
+        Number of submissions of the task before this one, in which workers died and no start was reported.
     """
     worker = get_worker()
     start = {"kind": "started", "key": key, "where": f"{worker.address} (process {os.getpid()})"}
     worker.log_event(name, {"event": start})
+    if again:  # perhaps it is the function that ended them at once, before their reports had left
+        time.sleep(TOLD_SECONDS)
     plugin: Any = worker.plugins[name]
     try:
         with ForkedChildrenEnd():
@@ -169,7 +174,7 @@ class ClusterExecution(Execution):
         if self._client.status != "running":
             raise self._lost()
         unique = f"{key}-{again}-{self._name[-8:]}"
-        future = self._client.submit(perform, self._name, key, arguments, key=unique, pure=False, retries=0)
+        future = self._client.submit(perform, self._name, key, arguments, again, key=unique, pure=False, retries=0)
         self._tasks[key] = Task(arguments, future, again)
         future.add_done_callback(lambda _: self._events.put(Event("done", key, _NOT_FETCHED, time=time.time())))
 

@@ -115,8 +115,8 @@ def _target(name: str, given: Any) -> Target:
     except ValueError as error:
         raise ValueError(f"param_distributions[{name!r}]: {error}") from None
     values = [each.item() if isinstance(each, np.generic) else each for each in given]
-    several = any(one == other and type(one) is not type(other) for one, other in itertools.combinations(values, 2))
-    if all(_is_plain(value) for value in values) and not several:  # 1 is a feature, 1.0 are all of them
+    plain, pairs = all(map(_is_plain, values)), itertools.combinations(values, 2)
+    if plain and not any(one == other and type(one) is not type(other) for one, other in pairs):  # 1 is one, 1.0 all
         return Target(to_parameter(name, values), name)
     labels = _labels(values)
     return Target(Categorical(labels), name, dict(zip(labels, values, strict=True)))

@@ -90,7 +90,7 @@ class BanditSearchCV(BaseSearchCV):
         Hyperparameters: a dict of names and lists of values, distributions of scipy.stats (uniform, loguniform,
         randint) or parameters such as `Real`; a list of such dicts, of which a candidate uses one; or a `SearchSpace`.
     n_iter
-        Number of candidates.
+        Number of candidates; with a store that has more of them, those.
     scoring
         Scorer or scorers, as in `RandomizedSearchCV`. The policy maximises the score named by `refit`; if `refit` names
         none, the first of several.

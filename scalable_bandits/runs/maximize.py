@@ -28,7 +28,7 @@ from scalable_bandits.runs.evaluations import Evaluating, EvaluationPlan, Evalua
 from scalable_bandits.runs.interrupts import Interrupts
 from scalable_bandits.runs.limits import keeps
 from scalable_bandits.runs.readable import OF_BATCH, places_of, shown
-from scalable_bandits.runs.result import Measured, TuningResult, earlier_observations, earlier_outputs
+from scalable_bandits.runs.result import Measured, TuningResult, earlier_observations, earlier_outputs, is_empty
 from scalable_bandits.runs.stopping import RegretBelow, Rule, RunStart, RunView, name_of
 from scalable_bandits.spaces import SearchSpace, Space
 from scalable_bandits.spaces.parameters_from import check_whole
@@ -272,6 +272,8 @@ class Tuning:
                 rule.check(self.policy)
                 if self.context is not None:
                     checks.refuse("stop", "RegretBelow", "other rules in a context: its bound is one of all contexts")
+        if is_empty(self.warm_start):
+            self.warm_start = None
         if self.warm_start is not None:
             space, outputs = self.policy.space, self.policy.outputs
             given = self.warm_start
@@ -471,12 +473,13 @@ class Tuning:
             raise evaluations.no_values(f"all {len(tickets)} evaluations failed; the last one:\n{last}")
         if self._stopped_by is None and not interrupted and loop.ended < self.plan.budget:
             self._stopped_by = "seconds"  # nothing else ends a run early
-        try:
-            recommended = policy.best(context=self.context)
-        except ValueError:
-            if told and self.context is None:
-                raise
-            recommended = Best(None, math.nan, math.nan)  # the policy knows nothing before the first observation
+        recommended = Best(None, math.nan, math.nan)
+        if policy.rounds:  # it knows nothing before the first observation
+            try:
+                recommended = policy.best(context=self.context)
+            except ValueError:
+                if told and self.context is None:
+                    raise
         return TuningResult(
             recommended, policy, policy.space.gather(policy.domain.values([ticket.candidate for ticket in told])),
             np.array([ticket.y for ticket in told], dtype=np.float64), tickets, evaluations.earlier, interrupted,

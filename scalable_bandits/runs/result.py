@@ -6,7 +6,7 @@ import html
 import itertools
 import math
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Sized
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import attrs
@@ -571,6 +571,13 @@ class Earlier(NamedTuple):
     results: Sequence[Any]  # k values of further outputs, as tickets have them; None without any
 
 
+def is_empty(given: Any) -> bool:
+    """Return whether an earlier result, a pair of points and values, or a table has no observation, not even a row."""
+    if isinstance(given, tuple | list):
+        return len(given) == 2 and all(isinstance(each, Sized) and not len(each) for each in given)
+    return isinstance(given, Sized) and not len(given)
+
+
 def earlier_outputs(given: Any, space: Space, outputs: Outputs) -> Earlier:
     """Convert observations of several outputs to points and values.
 
@@ -596,7 +603,7 @@ def earlier_outputs(given: Any, space: Space, outputs: Outputs) -> Earlier:
         given = given.x, [dict(zip((first, *given.outputs), row, strict=True)) for row in each]
     elif _columns(given) is not None:
         given = _output_rows(given, space, outputs)
-    if not isinstance(given, tuple | list) or len(given) != 2:
+    if not isinstance(given, tuple | list) or len(given) != 2 or isinstance(given[0], TuningResult):
         allowed = "a pair of points and dicts of values by output, a table with a column for each, or an earlier result"
         checks.refuse("warm_start", given, allowed)
     x, rows = given
@@ -632,7 +639,7 @@ def earlier_observations(given: Any, space: Space, argument: str = "warm_start",
     x: Any
     if isinstance(given, TuningResult):
         x, y = given.x, given.y
-    elif isinstance(given, tuple | list) and len(given) == 2:
+    elif isinstance(given, tuple | list) and len(given) == 2 and not isinstance(given[0], TuningResult):
         x, y = given
     elif _columns(given) is not None:
         x, y = _rows(given, space, argument)

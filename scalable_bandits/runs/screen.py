@@ -13,7 +13,7 @@ from scalable_bandits import checks
 from scalable_bandits.policies import GPUCB, Policy
 from scalable_bandits.runs.evaluations import EvaluationPlan
 from scalable_bandits.runs.maximize import Tuning
-from scalable_bandits.runs.result import TuningResult, earlier_observations
+from scalable_bandits.runs.result import TuningResult, earlier_observations, is_empty
 from scalable_bandits.spaces import Pool
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def screen(
             stack.enter_context(policy)  # a cluster that is started for the run ends with it
         if not policy.space.scanned:
             checks.refuse("pool_or_policy", pool_or_policy, "a policy on a pool; minimize and maximize play others")
-        earlier = None if warm_start is None else earlier_observations(warm_start, policy.space)
+        earlier = None if warm_start is None or is_empty(warm_start) else earlier_observations(warm_start, policy.space)
         taken = np.empty((0, policy.space.dimension)) if earlier is None else np.unique(earlier.points, axis=0)
         taken = taken if context is None else taken[policy.in_context(taken, context)]
         left = (policy.space.size or 0) - len(taken)

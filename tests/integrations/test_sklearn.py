@@ -16,6 +16,7 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import GridSearchCV, GroupKFold, RandomizedSearchCV, StratifiedKFold
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -193,6 +194,14 @@ def test_parameters_of_a_pipeline_its_steps_and_other_objects():
     assert set(found.policy_.space.kinds[0].values) == {"StandardScaler()", "PCA(n_components=2)", "'passthrough'"}
     assert not hasattr(first, "mean_")
     assert not hasattr(second, "components_")
+
+
+def test_arrays_among_the_values():
+    priors = [None, np.array([0.2, 0.2, 0.6]), np.array([0.4, 0.3, 0.3])]
+    found = search(GaussianNB(), {"priors": priors, "var_smoothing": [1e-9, 1e-3]}, n_iter=5).fit(X, Y)
+    used = [each["priors"] for each in found.cv_results_["params"]]
+    assert {id(each) for each in used} <= set(map(id, priors))
+    assert len(set(map(id, used))) > 1
 
 
 def test_one_of_several_dicts():

@@ -1,6 +1,7 @@
 """Evaluations in flight: how many, which next, what becomes of each; killed, and taken up again."""
 
 import contextlib
+import os
 import threading
 import time
 from collections import Counter
@@ -292,6 +293,22 @@ class TestOnACluster:
         assert sum(ticket.starts > 1 for ticket in tickets) >= 1
         assert all(ticket.state == "done" for ticket in tickets)
         until(lambda: len(client.nthreads()) == 2)  # its nanny has made a new one
+
+    @pytest.mark.long
+    def test_a_point_that_ends_its_worker_at_once(self, tmp_path):
+        """Before the report of its start has left: it is begun eight times at most, Dask's four and once again."""
+        calls = tmp_path / "calls"
+
+        def deadly(setting):
+            if setting["a"] == 2:
+                with calls.open("a") as file:
+                    file.write("x")
+                os._exit(1)
+            return float(setting["a"])
+
+        found = sb.minimize(deadly, {"a": [3, 2, 1]}, 3, on="local:1", retries=0, parallel=1)
+        assert (len(found), len(found.failed)) == (2, 1)
+        assert len(calls.read_text()) <= 8
 
     @pytest.mark.slow
     def test_a_deadly_point_and_a_late_worker(self, tmp_path):

@@ -493,6 +493,18 @@ class TestInterrupted:
         found = sb.minimize(function, sb.RandomSearch(sb.Grid([[0, 1]], 9)), 5)
         assert (found.interrupted, len(found), found.measured, found.best.x) == (True, 0, None, None)
 
+    @pytest.mark.parametrize("options", [{}, {"constraints": {"c": sb.AtMost(1.0)}}], ids=["one", "limited"])
+    def test_before_any_value(self, options: Any) -> None:
+        """Nothing is recommended, and no value expected: what the model believes before is none of the function's."""
+
+        def pressed(setting: Any) -> float:
+            raise KeyboardInterrupt
+
+        found = sb.minimize(pressed, {"a": sb.Real(0.0, 1.0)}, 3, **options)
+        assert (found.interrupted, found.measured, found.recommended.x) == (True, None, None)
+        assert math.isnan(found.value)
+        assert math.isnan(found.std)
+
     @pytest.mark.parametrize("method", ["ask", "learn"])
     def test_a_policy_completes_what_it_does(self, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """Ctrl-C while it learns: the observation counts, and the result has it."""
@@ -709,11 +721,27 @@ class TestWarmStart:
             (pd.DataFrame(RECORDS).assign(more=1.0), "columns .*loss.*'more'.*one named 'value'"),
             (pd.DataFrame(RECORDS).drop(columns="loss"), "other columns"),
             (pd.DataFrame(RECORDS).assign(loss=np.nan), "without a value'; allowed: one with"),
-            (7, "got 7; allowed: a pair"), ([], "allowed: a pair"), (([], []), "x: got"),
+            (7, "got 7; allowed: a pair"), ([], "allowed: a pair"), ((X, []), "shape"),
         ],
         ids=str,
     )  # fmt: skip
     def test_refused(self, given: Any, text: str, tmp_path: Any) -> None:
+        self.check_refused(given, text, tmp_path)
+
+    def test_several_results_are_refused(self, tmp_path: Any) -> None:
+        found = sb.minimize(loss, SPACE, 2)
+        self.check_refused([found, found], "allowed: a pair", tmp_path)
+        with pytest.raises(ValueError, match=r"^warm_start: got .*allowed: a pair"):
+            sb.minimize(lambda s: {"a": 1.0, "b": 2.0}, SPACE, 2, objectives=["a", "b"], warm_start=[found, found])
+
+    @pytest.mark.parametrize("given", [([], []), pd.DataFrame(RECORDS)[:0], np.array(pd.DataFrame(RECORDS))[:0]])
+    def test_nothing_is_known_yet(self, given: Any, tmp_path: Any) -> None:
+        """A history that is empty, of a run that goes on with it."""
+        for budget in (2, 3):
+            found = sb.minimize(loss, SPACE, budget, warm_start=given, store=tmp_path / "run")
+            assert (len(found) + len(found.failed), found.earlier) == (budget, 0)
+
+    def check_refused(self, given: Any, text: str, tmp_path: Any) -> None:
         policy = sb.GPEI(sb.SearchSpace(SPACE))
         with pytest.raises(ValueError, match=rf"(?s)^warm_start: .*{text}"):
             sb.minimize(loss, policy, 3, warm_start=given, store=tmp_path / "run")
