@@ -281,7 +281,8 @@ def parallel(found: TuningResult, ax: Axes | None = None) -> Axes:
     shown = shown_values(values[measured], found.minimize) if measured.any() else Shown(0.0, 1.0, False)
     low, high, log = shown
     end = Axis("value", *((high, low) if found.minimize else (low, high)), log)  # the best value is at the top
-    points = space.parse(space.gather([*(row.x for row in rows), found.recommended.x]))[0]
+    recommended = rows[-1].x if found.recommended.x is None else found.recommended.x  # the former is not drawn twice
+    points = space.parse(space.gather([*(row.x for row in rows), recommended]))[0]
     exist = space.active(points)
     heights = np.full((len(points), len(parameters) + 1), BELOW)
     for i, axis in enumerate(parameters):
@@ -332,7 +333,7 @@ def _lines(heights: Floats, values: Floats, counted: Floats, here: Mask, found: 
     ax.add_collection(LineCollection(lines, colors=colours, linewidths=0.7 + 0.9 * shares))
     if count > 1:
         ax.plot([], [], color=colours[-count][:3], alpha=0.6, linewidth=1.0, label="worst measured")
-    if not count:
+    if not count or found.recommended.x is None:
         return
     label = "recommended"
     if np.isfinite(counted).any():

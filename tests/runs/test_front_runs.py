@@ -211,8 +211,11 @@ def test_a_table_is_an_earlier_run(stored, tmp_path):
         np.testing.assert_array_equal(again.outputs["speed"], whole.outputs["speed"])
     with pytest.raises(ValueError, match="warm_start: got \"a table without the column 'speed'\""):
         sb.minimize(measured, SPACE, 3, warm_start=found.table().drop(columns="speed"), **given)
+    failed = found.table().assign(loss=np.nan, speed=np.nan, cost=np.nan)
     with pytest.raises(ValueError, match="warm_start: got 'a table without a value'"):
-        sb.minimize(measured, SPACE, 3, warm_start=found.table().head(0), **given)
+        sb.minimize(measured, SPACE, 3, warm_start=failed, **given)
+    nothing = sb.minimize(measured, SPACE, 3, warm_start=found.table().head(0), **given)
+    assert nothing.earlier == 0
 
 
 def test_three_objectives():
