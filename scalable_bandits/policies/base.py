@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -375,7 +376,8 @@ class Policy(Specification, Stateful, AbstractContextManager[Any]):
         count = 1 if n is None else checks.integer("n", n, 1)
         with self._lock:
             fixed = None if context is None and not self.space.scanned else self._checked_context(context)
-            some = available if self.space.scanned and callable(available) else None
+            # Another function in each call, as what it returns may have changed: masks are not taken from earlier ones.
+            some = functools.partial(available) if self.space.scanned and callable(available) else None
             allowed = self.domain.allowed(None if some else available, context)  # type: ignore[arg-type]
             self._fixed, self._available = fixed, some
             domain, pending, asked, self._batch_size = self.domain, self._pending, [], count
@@ -404,7 +406,7 @@ class Policy(Specification, Stateful, AbstractContextManager[Any]):
                     self._replace_domain(domain)
                 if asked and isinstance(error, NoCandidateLeft):  # its text counts those of this call, too
                     most = f"at most {len(asked)}: no more candidates of the pool are left and available"
-                    raise NoCandidateLeft(f"n: got {count}; allowed: {most}") from None
+                    raise NoCandidateLeft(f"n: got {count}; allowed: {most}", len(asked)) from None
                 raise
             finally:
                 self._available = self._fixed = None

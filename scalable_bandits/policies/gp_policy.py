@@ -441,7 +441,7 @@ class GaussianProcessPolicy(Policy):
         pending, queried = self._pending.asked, self._known_points
         free = ~queried if allowed is None else allowed & ~queried
         free[[*pending, *self._pending.excluded]] = False
-        if self.space.scanned and len(self.model.ys) < FIRST:  # whatever is pending: nothing could be learned yet
+        if self.space.scanned and (len(self.model.ys) < FIRST or self._is_ignorant()):  # whatever is pending
             return self._random_candidate(np.flatnonzero(~free)), None
         asked = len(pending) + self.rounds + len(self._pending.excluded)
         first = None

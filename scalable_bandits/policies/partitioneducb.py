@@ -63,6 +63,7 @@ class PartitionedUCB(GPUCB):
     passes: float = attrs.field(default=0.1, converter=checks.to_float, validator=_share)
     sample: int = attrs.field(default=1000, converter=checks.to_int, validator=checks.whole(1))
     continuous: ClassVar[bool] = False
+    _repeats: ClassVar[bool] = False
     _partitions: Partitions = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:

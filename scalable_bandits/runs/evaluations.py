@@ -29,6 +29,7 @@ from scalable_bandits.policies.outputs import NotOutputs, Outputs
 from scalable_bandits.policies.pending import AllFailed
 from scalable_bandits.runs.interrupts import Interrupts
 from scalable_bandits.spaces import Indices
+from scalable_bandits.spaces.pool import NoCandidateLeft
 from scalable_bandits.tickets import BULK, OPEN, Ticket
 
 if TYPE_CHECKING:
@@ -342,6 +343,8 @@ class Evaluating:
         Traceback of the last failure.
     stopped : bool
         Whether no evaluation begins any more; may be set.
+    used_up : bool
+        Whether it has ended since no candidate of a pool is left.
     """
 
     def __init__(
@@ -353,7 +356,7 @@ class Evaluating:
         self._deadline = math.inf if plan.seconds is None else time.monotonic() + plan.seconds
         self._shield = interrupts.shield
         self.trace = ""
-        self.stopped = False
+        self.stopped = self.used_up = False
         self._in_flight: dict[str, CallInFlight] = {}  # by the key of the task
         self._events = deque[Event]()  # of the executor, not handled yet
         self._failures_before = self._policy.failures
@@ -428,13 +431,25 @@ class Evaluating:
         """Start evaluations of a batch, up to the limit of those in flight; without one, ask for it."""
         tickets = self._evaluations.open
         if not tickets and self.ended < self._plan.budget and self._may_begin():
-            self._policy.ask(min(batch, self._plan.budget - self.ended), context=self._context)
+            self._ask_batch(min(batch, self._plan.budget - self.ended))
         busy = {call.number for call in self._in_flight.values()}
         for number, ticket in list(tickets.items()):
             if len(self._in_flight) >= most or not self._may_begin():
                 return
             if number not in busy and ticket.state != "measured":
                 self._start(ticket)
+
+    def _ask_batch(self, count: int) -> None:
+        """Ask for a batch, or for the candidates of a pool that are left; without any, the run has ended."""
+        try:
+            self._policy.ask(count, context=self._context)
+        except NoCandidateLeft as error:
+            if error.left:
+                self._policy.ask(error.left, context=self._context)
+            elif self._policy.rounds:
+                self.stopped = self.used_up = True
+            else:
+                raise
 
     def _end_batch(self) -> list[Ticket]:
         """Tell the policy the values of a batch, in the order of asking; return their tickets as they are then."""

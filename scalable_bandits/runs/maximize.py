@@ -37,6 +37,7 @@ from scalable_bandits.tickets import Ticket
 if TYPE_CHECKING:
     from scalable_bandits.store import Durability
 
+USED_UP = "the end of the pool"
 TIMEOUTS = "None in this process, which cannot end a running call; worker processes (on='local:4') and a Command can"
 
 
@@ -472,7 +473,7 @@ class Tuning:
             last = loop.trace or f"{failed[-1]}\n{before}"
             raise evaluations.no_values(f"all {len(tickets)} evaluations failed; the last one:\n{last}")
         if self._stopped_by is None and not interrupted and loop.ended < self.plan.budget:
-            self._stopped_by = "seconds"  # nothing else ends a run early
+            self._stopped_by = USED_UP if loop.used_up else "seconds"  # nothing else ends a run early
         recommended = Best(None, math.nan, math.nan)
         if policy.rounds:  # it knows nothing before the first observation
             try:

@@ -120,7 +120,7 @@ class TuningResult:
     interrupted
         Whether Ctrl-C ended the run.
     stopped_by
-        Name of the rule that ended the run before its budget was used; None if none did.
+        Name of the rule, "seconds", or "the end of the pool", that ended the run before its budget was used; else None.
     outputs
         Values (n,) of the outputs besides the first objective (`constraints`, `objectives`), by name, in their units.
     context
@@ -341,16 +341,19 @@ class TuningResult:
         Returns
         -------
         Dataset
-            A variable a parameter (NaN, or of a text None, where a parameter does not exist), or "x"; "y" in units of
-            y; with several outputs a variable of each other one, and with constraints "feasible". If a parameter has
-            one of these names, or is called "round", an underscore follows it. Failed evaluations are in `table`.
+            A variable a parameter (NaN, or of a text None, where a parameter does not exist), "candidate" of a pool, or
+            "x"; "y" in units of y; with several outputs a variable of each other one, and with constraints "feasible".
+            If a parameter has one of these names, or is called "round", an underscore follows it. Failed evaluations
+            are in `table`.
         """
         import xarray
 
         kept = {"feasible": self.feasible} if self._limits else {}
         along, *_ = beside(self._names, {"round": None})
         variables: dict[str, Any] = {}
-        if isinstance(self.x, list):
+        if self.policy.space.scanned and len(self._names) == 1:  # labels, or numbers, of a pool
+            variables[self._names[0]] = along, np.array(self.x, dtype=object if isinstance(self.x, list) else None)
+        elif isinstance(self.x, list):
             for name in self._names:
                 variables[name] = along, _array(self.x, name)
         else:

@@ -40,6 +40,13 @@ WORD = 4  # bytes of a word of a fingerprint: as a float64, 32 bits are a whole 
 class NoCandidateLeft(RuntimeError):
     """No candidate of a pool is left, or fewer than were asked for."""
 
+    def __init__(self, message: str, left: int = 0):
+        super().__init__(message, left)
+        self.left = left  # number of candidates that could be chosen
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
 
 class StoredRows(NamedTuple):
     """StoredRows of candidates as they are stored."""

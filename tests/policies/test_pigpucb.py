@@ -196,6 +196,7 @@ def test_refusals(options, message):
         sb.PiGPUCB(given.pop("space"), given.pop("kernel"), **given)
 
 
+@pytest.mark.slow
 def test_a_multiple_of_a_matern_kernel_has_its_cells():
     space = sb.Grid([[0, 1], [0, 1]], 40)
     one, other = (

@@ -282,6 +282,61 @@ def test_only_available_candidates_are_asked_for(name, pool):
         policy.ask(available=lambda numbers: numbers < 0)
 
 
+@pytest.mark.parametrize("name", ["GPUCB", "IGPUCB", "GPTS"])
+@pytest.mark.sampled(3)
+def test_a_batch_with_repeats_is_not_one_candidate(name, pool):
+    """Learned models measure none a fourth time while they know of no noise, whether told or pending."""
+    policy, asked = made(name, pool), []
+    for _ in range(6):
+        batch = policy.ask(10)
+        policy.tell(batch, VALUES[batch])
+        asked += batch.tolist()
+    assert np.bincount(asked).max() <= 3
+    singly = made(name, pool)
+    singly.tell(asked, VALUES[asked])
+    assert [singly.ask() for _ in range(5)] == singly_again(name, pool, asked)
+
+
+def singly_again(name, pool, asked):
+    """Five choices of a policy that makes a new queue for each."""
+    policy = made(name, pool)
+    policy.tell(asked, VALUES[asked])
+    found = []
+    for _ in range(5):
+        policy.model.search._queue = None
+        found.append(policy.ask())
+    return found
+
+
+@pytest.mark.parametrize("name", ["GPUCB", "GPEI"])
+@pytest.mark.sampled(2)
+def test_while_all_values_are_equal_candidates_are_drawn_at_random(name, pool):
+    """An index would choose corners."""
+    policy = made(name, pool)
+    for _ in range(4):
+        batch = policy.ask(10)
+        policy.tell(batch, np.zeros(10))
+    spread = np.std(POINTS[policy.ask(20)], axis=0)
+    assert (spread > 0.15).all()  # of uniform points .29
+    policy.tell(7, 1.0)
+    near = POINTS[policy.ask(10)] - POINTS[7]
+    assert np.median(np.abs(near)) < 0.15
+
+
+@pytest.mark.parametrize("name", ["GPEI", "GPTS", "MeanOnly"])
+@pytest.mark.sampled(3)
+def test_what_is_available_may_change_from_one_call_to_the_next(name, pool):
+    """The function is the same; the stock that it reads is not."""
+    stock = np.ones(400, dtype=bool)
+    policy = made(name, pool, sb.RBF(0.3), noise=0.1)
+    policy.tell(np.arange(0, 400, 20), VALUES[::20])
+    for _ in range(6):
+        asked = policy.ask(available=lambda numbers: stock[numbers])
+        assert stock[asked]
+        policy.abandon(asked)
+        stock[asked] = False
+
+
 def test_threads_find_the_same(labelled):
     kernel = 1.3 * sb.Tanimoto()
     alone = played(made("GPEI", labelled, kernel, noise=0.1))

@@ -56,6 +56,28 @@ def test_is_the_loop_of_ask_and_tell(pool):
     assert len(set(expected)) == 50
 
 
+def test_a_dataset_has_labels(pool):
+    found = sb.screen(VALUES.__getitem__, pool, 20, batch=10)
+    held = found.dataset()
+    assert held["candidate"].values.tolist() == choices(found)
+    np.testing.assert_array_equal(held["y"], found.y)
+    numbered = sb.screen(float, sb.Pool.write(f"{pool.path}.other", POINTS), 20, batch=10)
+    np.testing.assert_array_equal(numbered.dataset()["candidate"], numbered.x)
+
+
+def test_a_pool_that_is_used_up_ends_the_run(tmp_path):
+    """Its last batch is what is left, where the budget of an earlier call is not known before the store is open."""
+    pool = sb.Pool.write(tmp_path / "pool.zarr", POINTS[:40])
+    known = (list(range(10)), [0.5] * 10)
+    sb.screen(float, pool, 20, batch=10, store=tmp_path / "run", warm_start=known)
+    found = sb.screen(float, pool, 36, batch=8, store=tmp_path / "run")
+    assert (len(found), found.earlier, found.stopped_by) == (40, 10, "the end of the pool")
+    assert sorted(choices(found)) == list(range(40))
+    assert "ended by the end of the pool" in str(found)
+    again = sb.screen(float, pool, 36, batch=8, store=tmp_path / "run")
+    assert (choices(again), again.stopped_by) == (choices(found), "the end of the pool")
+
+
 def test_a_rule_and_callbacks_see_whole_batches(pool):
     seen = []
     found = sb.screen(

@@ -269,6 +269,7 @@ class TestOnACluster:
         assert len({ticket.where for ticket in found.tickets}) == 2
         assert {(ticket.state, ticket.starts) for ticket in found.tickets} == {("done", 1)}
 
+    @pytest.mark.slow
     def test_a_large_function_is_sent_once(self, client):
         """Thirty megabytes in it; a warning of Dask would fail this test."""
         table = np.zeros(4_000_000)

@@ -79,6 +79,7 @@ def test_the_plays_of_prior_elimination_concentrate_on_the_true_prior(toy):
     assert float(late.sel(policy="PE-GP-UCB").mean()) < 0.02 * float(late.sel(policy="random").mean())
 
 
+@pytest.mark.slow
 def test_the_histogram_shows_the_shares():
     toy = Study.load("ziomek2025-toy").run(replicates=2)
     ax = prior_histogram(toy, "toy")

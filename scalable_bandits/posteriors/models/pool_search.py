@@ -120,6 +120,8 @@ class PoolSearch(Candidates):
             self._queue, new = queue, pending
         if new:
             queue.add(new, model.domain.coordinates(points[len(points) - len(new) :]))
+        if self._repeats:  # where others were asked for, no longer all that could be when the queue was made
+            queue.take(self._settled(pool, model, asked))
         queue.take(_numbers(pool, model, failed))
         return queue
 
