@@ -319,8 +319,8 @@ def test_while_all_values_are_equal_candidates_are_drawn_at_random(name, pool):
     spread = np.std(POINTS[policy.ask(20)], axis=0)
     assert (spread > 0.15).all()  # of uniform points .29
     policy.tell(7, 1.0)
-    near = POINTS[policy.ask(10)] - POINTS[7]
-    assert np.median(np.abs(near)) < 0.15
+    nearest = min(np.abs(POINTS[policy.ask(4)] - POINTS[7]).max(axis=1))
+    assert nearest < 0.1  # an index decides again
 
 
 @pytest.mark.parametrize("name", ["GPEI", "GPTS", "MeanOnly"])
