@@ -18,6 +18,7 @@ is learned and an evaluation has failed, the index is that times the probability
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -200,8 +201,19 @@ class GPEI(GaussianProcessPolicy):
             return super().recommend()
         numbers, estimates = model.estimates(self._region.exact)
         best = int(np.argmax(estimates))
-        _, variance = model.predict(self.domain.coordinates(numbers[[best]]))
-        return Best(self.domain.value(int(numbers[best])), float(estimates[best]), float(np.sqrt(variance[0])))
+        std = 0.0 if self._region.exact else math.sqrt(model.predict(self.domain.coordinates(numbers[[best]]))[1][0])
+        return Best(self.domain.value(int(numbers[best])), float(estimates[best]), std)
+
+    def _bounds(self, points: Floats, deviations: float) -> tuple[Floats, Floats]:
+        """Return bounds (k,) as of any policy; at points whose values are known to be exact, these."""
+        low, high = super()._bounds(points, deviations)
+        if self._region is not None and self._region.exact:
+            known, averages, _ = self.model.averages()
+            order, numbers = np.argsort(known), self.domain.find(points)
+            places = order[np.minimum(np.searchsorted(known, numbers, sorter=order), len(known) - 1)]
+            here = known[places] == numbers
+            low[here] = high[here] = averages[places[here]]
+        return low, high
 
     def acquisition(self, allowed: Mask | None) -> Acquisition:
         index, limits = self._improvement(allowed), self._limited.limits

@@ -12,8 +12,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import attrs
+import numpy as np
 
 from scalable_bandits import checks
+from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.confidence import width
 from scalable_bandits.identity import function_name
 from scalable_bandits.policies import Policy
@@ -21,6 +23,10 @@ from scalable_bandits.policies.confidence import practical_width
 from scalable_bandits.policies.first_points import FIRST
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.tickets import Ticket
+
+RECENT = 5  # last measurements whose gain may be made again
+SLACK = 1e-3  # share of the range of the values by which all bounds may be below a value of a model that is right
+PLAINLY = 3.0  # deviations from the model's mean beyond which a measured value contradicts the model
 
 
 @attrs.frozen(eq=False)
@@ -202,7 +208,12 @@ class RegretBelow:
         return self.bound(run.policy) <= self.eps
 
     def bound(self, policy: Policy) -> float:
-        """Return the bound on the regret of the recommended point, in units of y."""
+        """Return the bound on the regret of the recommended point, in units of y.
+
+        Where the model is learned, it is at least what the last evaluations have gained, and infinite where the
+        recommended point is measured plainly better or worse than the model can believe, whose bounds then mean
+        nothing.
+        """
         assert isinstance(policy, GaussianProcessPolicy)
         delta = policy.delta if self.delta is None else self.delta
         if _learns(policy):
@@ -215,8 +226,29 @@ class RegretBelow:
             assert norm is not None
             gain = policy.model.engine.information_gain
             factor = width("flynn-reeb", gain, delta, norm, policy.noise, policy.regularization)
-        low, _ = policy._bounds(policy.space.parse(policy.best().x)[0], factor)
-        return policy.model.highest(factor, (policy.seed, policy.round)) - float(low[0])
+        point = policy.space.parse(policy.best().x)[0]
+        low, _ = policy._bounds(point, factor)
+        bound = policy.model.highest(factor, (policy.seed, policy.round)) - float(low[0])
+        if not _learns(policy):
+            return bound
+        contradicted = bound < -SLACK * np.ptp(values) or _contradicts(policy, point)
+        return math.inf if contradicted else max(bound, _gained(policy))
+
+
+def _gained(policy: GaussianProcessPolicy) -> float:
+    """Return by how much the last `RECENT` measurements have improved the best one, in units of y, at least 0."""
+    found = policy.observations
+    ys = np.empty(0) if found is None else -found.y if policy.minimize else found.y
+    return max(float(ys[-RECENT:].max() - ys[:-RECENT].max()), 0.0) if len(ys) > RECENT else 0.0
+
+
+def _contradicts(policy: GaussianProcessPolicy, point: Floats) -> bool:
+    """Return whether the mean of the measurements of a point (1, d) is beyond `PLAINLY` deviations of the model's."""
+    model, number = policy.model, policy.domain.find(point)
+    known, averages, _ = model.averages()
+    mean, variance = model.believed(policy.space.encode(point))
+    z = model.transform(averages[known == number])
+    return bool((np.abs(z - mean) > PLAINLY * np.sqrt(variance + model.noise)).any())
 
 
 def regret_bound(policy: Policy) -> tuple[float, bool] | None:

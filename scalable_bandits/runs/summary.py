@@ -202,16 +202,22 @@ def _ends(policy: Policy, best: Best, shares: Importance | None, context: Mappin
     if not space.named and space.box is None:
         return ""
     point = space.parse(best.x)[0]
-    exist, found = space.active(point)[0], []
+    exist, found, inside = space.active(point)[0], [], []
     for i, axis in enumerate(space.axes):
         place = float(axis.places(point[0, i]))
         several = axis.low < axis.high and axis.ordered and (axis.values is None or len(axis.values) > 2)
         matters = shares is None or shares.total[i] + NORMAL * shares.total_error[i] >= LITTLE
         chosen = i not in context and axis.name not in context
         if chosen and exist[i] and several and matters and not END < place < 1.0 - END:
-            found.append(axis.name)
-    ranges = "its range" if len(found) == 1 else "their ranges"
-    return f"At the end of {ranges}: {listed(found, MOST_NAMES)} (a wider range may be better)" if found else ""
+            scalable = axis.values is None and not axis.log and axis.low >= 0.0
+            (inside if scalable and 0.0 < place <= END else found).append(axis.name)
+    kinds = ("at the end", found, "a wider range"), ("near the lower end", inside, "a log scale")
+    text = "; ".join(
+        f"{where} of {'its range' if len(names) == 1 else 'their ranges'}: {listed(names, MOST_NAMES)} "
+        f"({what} may be better)"
+        for where, names, what in kinds if names
+    )  # fmt: skip
+    return text[:1].upper() + text[1:]
 
 
 def _left_out(policy: Policy) -> str:

@@ -476,3 +476,24 @@ def test_a_state_replaces_another_life():
     assert other.best().mean == policy.best().mean
     np.testing.assert_array_equal(other.feasibility(GRID.points()), policy.feasibility(GRID.points()))
     assert_alike((policy, other), 2, measured)
+
+
+@pytest.mark.slow
+def test_an_output_that_says_yes_or_no_is_believed():
+    """Its step is learned as noise; what was measured to keep the limit does, until measurements disagree."""
+    space = {name: sb.Real(0.0, 1.0) for name in "abc"}
+
+    def measure(setting):
+        total = sum(setting.values())
+        return {"loss": sum((value - 0.7) ** 2 for value in setting.values()), "fits": float(total < 1.5)}
+
+    for seed in range(3):
+        found = sb.minimize(measure, space, 50, seed=seed, constraints={"fits": sb.AtLeast(1)})
+        assert found.best == found.measured.x
+        assert measure(found.best)["loss"] < 0.2  # of 50 random settings up to .29, and up to .78 were recommended
+        (margin,) = found.constraints
+        assert (margin.mean, margin.std, margin.missed_by) == (1.0, 0.0, 0.0)
+    model = found.policy._limited.models[0]
+    assert model.is_flag
+    found.policy.tell(found.best, {"loss": found.value, "fits": 0.0})
+    assert not model.is_flag

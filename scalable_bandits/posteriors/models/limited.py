@@ -20,6 +20,7 @@ from scalable_bandits.posteriors.models.model import CANDIDATES, Candidates, Giv
 from scalable_bandits.posteriors.state import State, StateEntry, Stateful, group, listed, nested, part
 from scalable_bandits.spaces import Domain, Indices, Mask
 
+LEAST_OF_FLAG = 10  # measurements of two values from which they are yes and no
 OBJECTIVE_REACH = 3.0  # distance from the median, in median distances, up to which an objective is nearly linear
 
 
@@ -41,6 +42,16 @@ class LimitedModel(LearnedModel):
         """Limit, in units of the engine's y."""
         return float(self.transform(np.array([self.limit]))[0])
 
+    @property
+    def is_flag(self) -> bool:
+        """Whether the output says yes or no: two values, of which repeated measurements of a point have the same.
+
+        A step is likeliest to be learned as noise around a slope; yet a value that was measured is the output's.
+        """
+        if len(self.ys) < LEAST_OF_FLAG or len(set(self.ys)) != 2:
+            return False
+        return len(set(zip(self.numbers, self.ys, strict=True))) == len(set(self.numbers))
+
     def _transform_of(self, count: int) -> Transform:
         return around_limit(self._values(count), self.limit)
 
@@ -54,8 +65,15 @@ class SuccessModel(LimitedModel):
     While all have failed nothing is learned: the likeliest function would fail everywhere, for sure.
     """
 
+    is_flag = False  # accidents are noise
+
     def _present_fit(self) -> Fit | None:
         return super()._present_fit() if len(set(self.ys)) > 1 else None
+
+
+def _decides(model: LearnedModel) -> bool:
+    """Return whether measured values are those of the output."""
+    return model.noise < NEGLIGIBLE or (isinstance(model, LimitedModel) and model.is_flag)
 
 
 def measured(
@@ -74,7 +92,7 @@ def measured(
     """
     transform, here = model.transform, np.zeros(len(numbers), dtype=np.bool_)
     mean, variance = np.zeros((2, len(numbers)))
-    if model.ys and (noisy or model.noise < NEGLIGIBLE):
+    if model.ys and (noisy or _decides(model)):
         known, averages, _ = model.averages()  # in the order of their first measurements
         order = np.argsort(known)
         place = order[np.minimum(np.searchsorted(known, numbers, sorter=order), len(known) - 1)]
@@ -230,7 +248,8 @@ class LimitedOutputs(OutputModels):
     def measured(self, numbers: Indices, points: Floats) -> tuple[Floats, Floats]:
         """Return these probabilities (J, k) at candidates, and by how much the outputs miss their limits (J, k).
 
-        Where the noise of an output is negligible, its measured value decides. Misses are in units of the engines' y.
+        Where the noise of an output is negligible, or it says yes or no, its measured value decides. Misses are in
+        units of the engines' y.
 
         Parameters
         ----------
@@ -246,7 +265,8 @@ class LimitedOutputs(OutputModels):
     def at(self, number: int, point: Floats) -> list[tuple[float, float]]:
         """Return mean and standard deviation of each output at a candidate (1, d), in units of y.
 
-        Where its noise is negligible, its measured value decides; both are NaN where it was never measured.
+        Where its noise is negligible, or it says yes or no, its measured value decides; both are NaN where it was never
+        measured.
         """
         return [_believed_at(model, number, point) for model in self.models]
 
@@ -255,7 +275,7 @@ def _believed_at(model: LimitedModel, number: int, point: Floats) -> tuple[float
     """Return mean and deviation of an output at a candidate (1, d), in units of y; NaN if it was never measured."""
     if not model.ys:
         return math.nan, math.nan
-    if model.noise < NEGLIGIBLE and number in model.numbers:
+    if _decides(model) and number in model.numbers:
         known, averages, _ = model.averages()
         return float(averages[known == number][0]), 0.0
     mean, variance = model.predict(point)
