@@ -202,7 +202,7 @@ def _ends(policy: Policy, best: Best, shares: Importance | None, context: Mappin
     if not space.named and space.box is None:
         return ""
     point = space.parse(best.x)[0]
-    exist, found, inside = space.active(point)[0], [], []
+    exist, found, inside = space.active(point)[0], list[str](), list[str]()
     for i, axis in enumerate(space.axes):
         place = float(axis.places(point[0, i]))
         several = axis.low < axis.high and axis.ordered and (axis.values is None or len(axis.values) > 2)
