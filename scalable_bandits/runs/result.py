@@ -578,7 +578,7 @@ def is_empty(given: Any) -> bool:
     """Return whether an earlier result, a pair of points and values, or a table has no observation, not even a row."""
     if isinstance(given, tuple | list):
         return len(given) == 2 and all(isinstance(each, Sized) and not len(each) for each in given)
-    return isinstance(given, Sized) and not len(given)
+    return (isinstance(given, TuningResult) or _columns(given) is not None) and not len(given)
 
 
 def earlier_outputs(given: Any, space: Space, outputs: Outputs) -> Earlier:

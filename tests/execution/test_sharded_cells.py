@@ -152,6 +152,7 @@ class TestOnWorkers:
         assert play(policy_of(space, four), killer, rounds) == alone(space)
         assert len(killer.ended()) == kills
 
+    @pytest.mark.slow
     def test_messages(self, four, messages):
         """A message goes only to workers whose cells an observation touched, or whose maximizers are looked for."""
         policy = policy_of("grid", four, horizon=200)

@@ -204,6 +204,7 @@ class TestDeaths:
         """Its point is pending still; told again, the run goes on as if nothing had been."""
         tell_in_vain(policy_of(sb.PEGPUCB, four), policy_of(sb.PEGPUCB), error, messages, 4)
 
+    @pytest.mark.slow
     def test_errors_of_a_prior(self, four):
         """The error of a prior is raised itself, and the policy has not changed."""
         wrong = sb.Prior("wrong", sb.RBF(0.2), breaks_at_five)

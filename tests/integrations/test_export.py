@@ -217,6 +217,7 @@ def test_a_study_of_optuna(found: sb.TuningResult, tmp_path: Path, journal: bool
     assert study.best_params == {name: text_of(value) for name, value in found.measured.x.items()}
 
 
+@pytest.mark.slow
 def test_while_the_run_is_written(tmp_path: Path) -> None:
     """What is in flight is a running trial, which the next export ends."""
     to, gate, seen = f"sqlite:///{tmp_path}/runs.db", threading.Event(), []

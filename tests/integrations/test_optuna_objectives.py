@@ -153,6 +153,7 @@ def test_constraints_beside(own):
 @pytest.mark.parametrize(
     ("directions", "worst"), [(TWO, [1.0, 5.0]), pytest.param(THREE, [1.0, 5.0, 1.0], marks=pytest.mark.long)]
 )
+@pytest.mark.slow
 def test_more_of_the_front_than_random_search(directions, worst):
     """Hypervolume beyond a point, for each of two seeds."""
     for seed in range(2):

@@ -53,6 +53,7 @@ def labelled(written, tmp_path):
 
 class TestWriting:
     @given(chunk=st.integers(1, 400), step=st.integers(1, 310))
+    @pytest.mark.slow
     def test_what_was_written_is_read(self, chunk, step, tmp_path_factory):
         path = tmp_path_factory.mktemp("pool") / "pool.zarr"
         pool = sb.Pool.write(path, pieces(step=step), chunk=chunk)

@@ -186,7 +186,7 @@ def test_a_store_alone_continues_a_screening(pool, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["pair", "numbers", "table", "file", "result"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_goes_on_from_earlier_measurements(kind, pool, tmp_path):
     """Which are beside the budget, and in the store of the run, by which it is resumed."""
     first, run = sb.screen(value, pool, 40, batch=20), tmp_path / "run.zarr"

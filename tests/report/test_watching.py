@@ -346,6 +346,7 @@ def crowd(replicate: Replicate) -> Problem:
     return Problem(environment, {f"policy {i}": sb.RandomSearch(ARMS, seed=i) for i in range(50)})
 
 
+@pytest.mark.slow
 def test_a_frame_of_many_policies(tmp_path: Path) -> None:
     """It says how many more there are than it has room for."""
     crowded = Study(name="crowd", title="A crowd", source="nowhere", cases=("a",), build=crowd, horizon=3, replicates=1)

@@ -264,6 +264,7 @@ def assay(choice):
     return -abs(CANDIDATES[choice["candidate"], 0] - choice["heat"])
 
 
+@pytest.mark.slow
 def test_a_screening_goes_on_in_another_context(tmp_path):
     """Batches of a pool; a candidate that was measured in one context may be measured in the other."""
     path = sb.Pool.write(tmp_path / "pool.zarr", CANDIDATES, chunk=25, progress=False).path

@@ -48,6 +48,7 @@ class TestSameNumbers:
     def test_wherever_it_runs(self, on, client, tmp_path):
         same(toy().run(on=client if on == "client of 2" else on, store=tmp_path / "study"))
 
+    @pytest.mark.slow
     def test_in_memory(self, client):
         same(toy().run(on=client))
 

@@ -351,6 +351,7 @@ class TestFigures:
         ]  # fmt: skip
         assert [line[4:] for line in text.splitlines() if line.startswith("### ")] == [*newer, *parts]
 
+    @pytest.mark.slow
     def test_smaller_ones_are_labelled(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A result of `run --json` that is not the whole study says so; its pictures are drawn, and those alone."""
         from docs import figures, pictures
