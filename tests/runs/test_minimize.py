@@ -734,7 +734,7 @@ class TestWarmStart:
         with pytest.raises(ValueError, match=r"^warm_start: got .*allowed: a pair"):
             sb.minimize(lambda s: {"a": 1.0, "b": 2.0}, SPACE, 2, objectives=["a", "b"], warm_start=[found, found])
 
-    @pytest.mark.parametrize("given", [([], []), pd.DataFrame(RECORDS)[:0], np.array(pd.DataFrame(RECORDS))[:0]])
+    @pytest.mark.parametrize("given", [([], []), pd.DataFrame(RECORDS)[:0], RECORDS[:0]])
     def test_nothing_is_known_yet(self, given: Any, tmp_path: Any) -> None:
         """A history that is empty, of a run that goes on with it."""
         for budget in (2, 3):
