@@ -158,6 +158,7 @@ class Policy(Specification, Stateful, AbstractContextManager[Any]):
     continuous: ClassVar[bool] = False
     sharded: ClassVar[bool] = False
     pools: ClassVar[bool] = False
+    _foreign: ClassVar[bool] = False  # whether the class is from outside the package
     _repeats: ClassVar[bool] = False  # whether a candidate of a pool may be chosen again, unless the pool says
     _takes_contexts: ClassVar[bool] = True  # where points have no numbers
 
@@ -189,6 +190,10 @@ class Policy(Specification, Stateful, AbstractContextManager[Any]):
     # Whether the point that `learn` gets was asked for; and the values (J,) of its further outputs.
     _asked: bool = attrs.field(default=True, init=False, repr=False, on_setattr=_UNCHECKED)
     _beside: Floats | None = attrs.field(default=None, init=False, repr=False, on_setattr=_UNCHECKED)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._foreign = not is_own(cls)
 
     def __attrs_post_init__(self) -> None:
         if self.minimize and type(self).best is not Policy.best:  # which turns the sign of what `recommend` returns
@@ -432,25 +437,23 @@ class Policy(Specification, Stateful, AbstractContextManager[Any]):
         """Return the number of the next point, from a mask (size,) or all; simulations call it instead of `ask`."""
         if self._pending.excluded:
             return self._propose_another(allowed)
-        return self._choose_number(allowed)
+        return self._number(self.choose(allowed), allowed)
 
-    def _choose_number(self, allowed: Mask | None) -> int:
-        """Return the number of the next point, which of a class outside the package is checked."""
-        chosen = self.choose(allowed)
-        if not (is_own(type(self)) or isinstance(chosen, np.ndarray)):
-            what, size = f"{type(self).__name__}.choose", self.domain.size
-            if not isinstance(chosen, int | np.integer) or not 0 <= chosen < size:
-                checks.refuse(what, chosen, f"the number of a candidate, from 0 to {size - 1}")
-            if allowed is not None and not allowed[chosen]:
-                checks.refuse(what, chosen, "a candidate that the mask `allowed` has as available")
-        return self._number(chosen)
-
-    def _number(self, chosen: int | Floats) -> int:
+    def _number(self, chosen: int | Floats, allowed: Mask | None = None) -> int:
         """Return the number of a chosen point; a new point (d,) of a whole box gets the next one."""
         if isinstance(chosen, np.ndarray):
             point = self.space.within(chosen[None], self._fixed)  # exactly the context: a logarithm changes last bits
             return int(self._number_points(point)[0])
+        if self._foreign:
+            self._check_chosen(chosen, allowed)
         return self.domain.numbered.canonical(int(chosen))
+
+    def _check_chosen(self, chosen: Any, allowed: Mask | None) -> None:
+        what, size = f"{type(self).__name__}.choose", self.domain.size
+        if not isinstance(chosen, int | np.integer) or not 0 <= chosen < size:
+            checks.refuse(what, chosen, f"the number of a candidate, from 0 to {size - 1}")
+        if allowed is not None and not allowed[chosen]:
+            checks.refuse(what, chosen, "a candidate that the mask `allowed` has as available")
 
     @property
     def _may_repeat(self) -> bool:
@@ -474,7 +477,7 @@ class Policy(Specification, Stateful, AbstractContextManager[Any]):
             raise AllFailed("ask: the evaluation of every candidate that may be chosen has failed")
         self._pending = pending.choosing()
         try:
-            number, rng = self._choose_number(allowed), generator(self.seed, "excluded", self.round)
+            number, rng = self._number(self.choose(allowed), allowed), generator(self.seed, "excluded", self.round)
         finally:
             self._pending = pending
         left = MOST_DRAWS
