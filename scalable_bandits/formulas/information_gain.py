@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scalable_bandits.checks import Floats, finite, integer, refuse
 from scalable_bandits.formulas.rates import cells_rate
 from scalable_bandits.kernels import RBF, Kernel, Linear, Matern, OnDimensions
-from scalable_bandits.kernels.base import Product, Scaled, Sum, unscaled
+from scalable_bandits.kernels.base import Product, Sum, unscaled
 
 
 def growth_rate(kernel: Kernel, t: int | NDArray[Any], dimension: int) -> float | Floats:
@@ -99,10 +99,9 @@ def gain_exponent(kernel: Kernel, dimension: int) -> float:
     >>> gain_exponent(Matern(0.2, nu=1.5) + RBF(0.1), dimension=2)
     0.4
     """
+    kernel = unscaled(kernel)
     if isinstance(kernel, Sum | Product):
         return max(gain_exponent(part, dimension) for part in kernel.kernels)
     if isinstance(kernel, OnDimensions):
         return gain_exponent(kernel.kernel, len(kernel.dimensions))
-    if isinstance(kernel, Scaled):
-        return gain_exponent(unscaled(kernel), dimension)
     return dimension / (2.0 * kernel.nu + dimension) if isinstance(kernel, Matern) else 0.0

@@ -115,9 +115,10 @@ def _target(name: str, given: Any) -> Target:
     except ValueError as error:
         raise ValueError(f"param_distributions[{name!r}]: {error}") from None
     values = [each.item() if isinstance(each, np.generic) else each for each in given]
-    plain, pairs = all(map(_is_plain, values)), itertools.combinations(values, 2)
-    if plain and not any(one == other and type(one) is not type(other) for one, other in pairs):  # 1 is one, 1.0 all
-        return Target(to_parameter(name, values), name)
+    if all(map(_is_plain, values)):
+        pairs = itertools.combinations(values, 2)
+        if not any(one == other and type(one) is not type(other) for one, other in pairs):  # 1 feature, or 1.0 of them
+            return Target(to_parameter(name, values), name)
     labels = _labels(values)
     return Target(Categorical(labels), name, dict(zip(labels, values, strict=True)))
 

@@ -208,11 +208,9 @@ class GPEI(GaussianProcessPolicy):
         """Return bounds (k,) as of any policy; at points whose values are known to be exact, these."""
         low, high = super()._bounds(points, deviations)
         if self._region is not None and self._region.exact:
-            known, averages, _ = self.model.averages()
-            order, numbers = np.argsort(known), self.domain.find(points)
-            places = order[np.minimum(np.searchsorted(known, numbers, sorter=order), len(known) - 1)]
-            here = known[places] == numbers
-            low[here] = high[here] = averages[places[here]]
+            assert isinstance(self.model, LearnedModel)
+            here, averages = self.model.averages_at(self.domain.find(points))
+            low[here] = high[here] = averages
         return low, high
 
     def acquisition(self, allowed: Mask | None) -> Acquisition:

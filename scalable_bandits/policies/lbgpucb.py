@@ -55,7 +55,7 @@ from scalable_bandits.spaces import Mask
 
 def _part_with_lengthscale(kernel: Any) -> RBF | Matern | None:
     """Return the kernel without its output scales; None if it is neither RBF nor Matern."""
-    alone = unscaled(kernel) if isinstance(kernel, Kernel) else None
+    alone = unscaled(kernel)
     return alone if isinstance(alone, RBF | Matern) else None
 
 

@@ -94,10 +94,12 @@ def factor_shares(kernel: Kernel, share: float = 1.0) -> list[float]:
     parts = kernel.parts
     inner = [part.hyperparameters for part in parts]
     found = [share] * (len(kernel.hyperparameters) - sum(map(len, inner)))
-    scaled = [any(p.name == "factor" for p in each) for each in inner]
-    rest = 0.0 if isinstance(kernel, Scaled) else share / max(sum(scaled), 1) if isinstance(kernel, Product) else share
+    if isinstance(kernel, Scaled):
+        share = 0.0
+    elif isinstance(kernel, Product):
+        share /= max(sum(any(p.name == "factor" for p in each) for each in inner), 1)
     for part in parts:
-        found += factor_shares(part, rest)
+        found += factor_shares(part, share)
     return found
 
 

@@ -52,7 +52,7 @@ from scalable_bandits.posteriors.models.model import CANDIDATES, Candidates, Giv
 from scalable_bandits.posteriors.models.ripples import with_ripples
 from scalable_bandits.posteriors.regression import Regression
 from scalable_bandits.posteriors.state import StateEntry, listed, value
-from scalable_bandits.spaces import Domain, Indices, Pool
+from scalable_bandits.spaces import Domain, Indices, Mask, Pool
 
 REACH = 2000  # largest number of observations of an exact model
 BEST = 1 / 3  # share of the best observations among those that the approximate model keeps
@@ -289,13 +289,26 @@ class LearnedModel(Model):
         above = np.bincount(where, weights * (ys - ys[first][where])) / precisions
         return np.array(self.numbers, dtype=np.int64)[first], ys[first] + above, 1.0 / precisions
 
+    @property
+    def values_decide(self) -> bool:
+        """Whether measured values are those of f: their noise is negligible."""
+        return self.noise < NEGLIGIBLE
+
+    def averages_at(self, numbers: Indices) -> tuple[Mask, Floats]:
+        """Return the mask (k,) of the numbered points that were measured, and the averages (m,) of y at these."""
+        known, averages, _ = self.averages()  # in the order of their first measurements
+        order = np.argsort(known)
+        places = order[np.minimum(np.searchsorted(known, numbers, sorter=order), len(known) - 1)]
+        here = known[places] == numbers
+        return here, averages[places[here]]
+
     def estimates(self, exact: bool) -> tuple[Indices, Floats]:
         """Return the distinct measured points (n,), and estimates (n,) of f there, in units of y.
 
         They are the values where these are exact, and elsewhere the posterior means, with ripples that they do not
         have (`ripples.py`).
         """
-        if exact or self.noise < NEGLIGIBLE:
+        if exact or self.values_decide:
             return self.averages()[:2]
         numbers, where, counts = np.unique(self.numbers, return_inverse=True, return_counts=True)
         points, z = self.domain.coordinates(numbers), np.bincount(where, self.transform(np.array(self.ys))) / counts

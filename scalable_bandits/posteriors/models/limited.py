@@ -15,7 +15,7 @@ import numpy as np
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal
 from scalable_bandits.posteriors.hyperparameters.transform import Transform, around_limit
-from scalable_bandits.posteriors.models.learned import NEGLIGIBLE, Fit, LearnedModel
+from scalable_bandits.posteriors.models.learned import Fit, LearnedModel
 from scalable_bandits.posteriors.models.model import CANDIDATES, Candidates, GivenPrior, MakeEngine, Model
 from scalable_bandits.posteriors.state import State, StateEntry, Stateful, group, listed, nested, part
 from scalable_bandits.spaces import Domain, Indices, Mask
@@ -52,6 +52,10 @@ class LimitedModel(LearnedModel):
             return False
         return len(set(zip(self.numbers, self.ys, strict=True))) == len(set(self.numbers))
 
+    @property
+    def values_decide(self) -> bool:
+        return super().values_decide or self.is_flag
+
     def _transform_of(self, count: int) -> Transform:
         return around_limit(self._values(count), self.limit)
 
@@ -71,11 +75,6 @@ class SuccessModel(LimitedModel):
         return super()._present_fit() if len(set(self.ys)) > 1 else None
 
 
-def _decides(model: LearnedModel) -> bool:
-    """Return whether measured values are those of the output."""
-    return model.noise < NEGLIGIBLE or (isinstance(model, LimitedModel) and model.is_flag)
-
-
 def measured(
     model: LearnedModel, numbers: Indices, points: Floats, noisy: bool = False
 ) -> tuple[Floats, Floats]:  # fmt: skip
@@ -92,12 +91,9 @@ def measured(
     """
     transform, here = model.transform, np.zeros(len(numbers), dtype=np.bool_)
     mean, variance = np.zeros((2, len(numbers)))
-    if model.ys and (noisy or _decides(model)):
-        known, averages, _ = model.averages()  # in the order of their first measurements
-        order = np.argsort(known)
-        place = order[np.minimum(np.searchsorted(known, numbers, sorter=order), len(known) - 1)]
-        here = known[place] == numbers
-        mean[here] = transform(averages[place[here]])
+    if model.ys and (noisy or model.values_decide):
+        here, averages = model.averages_at(numbers)
+        mean[here] = transform(averages)
     if not here.all():
         mean[~here], variance[~here] = Model.believed(model, points[~here])
     return mean, variance
@@ -275,9 +271,8 @@ def _believed_at(model: LimitedModel, number: int, point: Floats) -> tuple[float
     """Return mean and deviation of an output at a candidate (1, d), in units of y; NaN if it was never measured."""
     if not model.ys:
         return math.nan, math.nan
-    if _decides(model) and number in model.numbers:
-        known, averages, _ = model.averages()
-        return float(averages[known == number][0]), 0.0
+    if model.values_decide and number in model.numbers:
+        return float(model.averages_at(np.array([number]))[1][0]), 0.0
     mean, variance = model.predict(point)
     return float(mean[0]), math.sqrt(variance[0])
 

@@ -112,15 +112,15 @@ class PoolSearch(Candidates):
         if queue is not None and queue.posterior is posterior and queue.available is query.available:
             new = queue.extends(pending) if queue.pool == pool else None
         if queue is None or new is None:
-            settled, given = np.array(self._settled(pool, model, asked), dtype=np.int64), cast(Surface, posterior)
-            parts = pool, given, model.regularization, self.passes, settled, self._repeats, query.salt
+            given = cast(Surface, posterior)
             measured = np.sort(np.array(self._settled(pool, model, []), dtype=np.int64))  # whatever is pending
+            parts = pool, given, model.regularization, self.passes, measured, self._repeats, query.salt
             chunks = None if query.chunks is None else query.chunks(given, measured, self.passes)
             queue = Queue(*parts, query.batch, query.available, chunks)
             self._queue, new = queue, pending
         if new:
             queue.add(new, model.domain.coordinates(points[len(points) - len(new) :]))
-        if self._repeats:  # where others were asked for, no longer all that could be when the queue was made
+        if self._repeats:  # with those that are pending, of which there are more at each choice
             queue.take(self._settled(pool, model, asked))
         queue.take(_numbers(pool, model, failed))
         return queue

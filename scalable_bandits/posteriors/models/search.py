@@ -175,9 +175,9 @@ def _most_uncertain(
     """
     points = space.draw(SCATTERED, generator(key[0], "uncertain", key[1]), fixed)
     x = space.encode(points)
-    variances = np.atleast_2d(surface.predict(x)[1]).sum(axis=0)
-    best = int(np.argmax(variances))
-    return Top(points[best], float(index(*surface.predict(x[[best]]))[0]), SCATTERED)
+    mean, variance = surface.predict(x)
+    best = int(np.argmax(np.atleast_2d(variance).sum(axis=0)))
+    return Top(points[best], float(index(mean, variance)[best]), SCATTERED)
 
 
 def _coordinates_of(space: Space, fixed: Floats) -> Floats:
